@@ -1,0 +1,1 @@
+"""What the training and the runtime side share: regions, features, network, artefact, errors."""

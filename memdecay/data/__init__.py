@@ -1,0 +1,1 @@
+"""Traces in, tokens with region labels and hidden states out."""
