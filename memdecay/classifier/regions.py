@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class Region(IntEnum):
-    """What a token is for in an agent's run; the value is its index in every array of the project."""
+    """What a token is for in an agent's run; the value is its index in every array."""
 
     SYSTEM_INSTRUCTION = 0
     KEY_DECISION = 1
