@@ -1,0 +1,121 @@
+"""The tiny network that turns hidden states and position features into region logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from memdecay.classifier.regions import NUM_REGIONS
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkConfig:
+    """Sizes of a `RegionNetwork`.
+
+    Attributes:
+        hidden_size: Width of the LLM's hidden states.
+        num_position_features: Width of the position features.
+        projection_size: Width to which each hidden state is projected first.
+        mlp_size: Width of the MLP's inner layer.
+        context_tokens: How many tokens on each side a token's context means look at; 0 for none.
+        dropout: Probability of dropping an inner unit while training.
+    """
+
+    hidden_size: int
+    num_position_features: int
+    projection_size: int = 64
+    mlp_size: int = 128
+    context_tokens: int = 8
+    dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Check the sizes.
+
+        Raises:
+            ValueError: A size is not positive, or the dropout is not in [0, 1).
+        """
+        for name in ("hidden_size", "num_position_features", "projection_size", "mlp_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.context_tokens < 0:
+            raise ValueError(f"context_tokens must be 0 or above, got {self.context_tokens}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
+
+    def build(self) -> RegionNetwork:
+        """Return a network of these sizes with fresh weights."""
+        return RegionNetwork(self)
+
+
+class RegionNetwork(nn.Module):
+    """An MLP over a token's projected hidden state, its neighbours' means and its position.
+
+    The left and right context means are taken after the projection: a mean commutes with a linear
+    map, and the projected vectors are an order of magnitude narrower.
+    """
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.config = config
+        num_views = 3 if config.context_tokens else 1
+        self.norm = nn.LayerNorm(config.hidden_size)
+        self.projection = nn.Linear(config.hidden_size, config.projection_size)
+        self.mlp = nn.Sequential(
+            nn.Linear(
+                num_views * config.projection_size + config.num_position_features, config.mlp_size
+            ),
+            nn.GELU(),
+            nn.Dropout(config.dropout),
+            nn.Linear(config.mlp_size, config.mlp_size),
+            nn.GELU(),
+            nn.Dropout(config.dropout),
+            nn.Linear(config.mlp_size, NUM_REGIONS),
+        )
+
+    def forward(
+        self, hidden_states: Tensor, position_features: Tensor, token_mask: Tensor
+    ) -> Tensor:
+        """Return region logits.
+
+        Args:
+            hidden_states: ``(batch, seq_len, hidden_size)``, float32.
+            position_features: ``(batch, seq_len, num_position_features)``, float32.
+            token_mask: ``(batch, seq_len)``, bool; False marks padding, which no context mean sees.
+
+        Returns:
+            ``(batch, seq_len, num_regions)``, float32.
+        """
+        projected = self.projection(self.norm(hidden_states))
+        views = [projected]
+        if self.config.context_tokens:
+            views += context_means(projected, token_mask, self.config.context_tokens)
+        logits: Tensor = self.mlp(torch.cat([*views, position_features], dim=-1))
+        return logits
+
+
+def context_means(values: Tensor, token_mask: Tensor, context_tokens: int) -> list[Tensor]:
+    """Average the tokens before and the tokens after each token.
+
+    Args:
+        values: ``(batch, seq_len, size)``, float32.
+        token_mask: ``(batch, seq_len)``, bool; False tokens count for nothing.
+        context_tokens: Width of each of the two windows, at least 1.
+
+    Returns:
+        The left and the right means, each shaped like ``values``; zero where a window is empty.
+    """
+    seq_len = values.shape[1]
+    weights = token_mask.unsqueeze(-1).to(values.dtype)
+    stacked = torch.cat([values * weights, weights], dim=-1)
+    # One more pad on the right than needed: pooling would refuse an empty sequence otherwise.
+    padded = functional.pad(
+        stacked.transpose(1, 2), (context_tokens, context_tokens + 1)
+    )  # (batch, size + 1, context + seq_len + context + 1)
+    pooled = functional.avg_pool1d(padded, context_tokens, stride=1).transpose(1, 2)
+    means = pooled[..., :-1] / pooled[..., -1:].clamp_min(0.5 / context_tokens)
+    left = means[:, :seq_len]
+    right = means[:, context_tokens + 1 : context_tokens + 1 + seq_len]
+    return [left, right]
