@@ -114,7 +114,7 @@ def onnx_session(path: Path, providers: Sequence[str]) -> onnxruntime.InferenceS
     options.intra_op_num_threads = 1
     try:
         return onnxruntime.InferenceSession(os.fspath(path), options, providers=list(providers))
-    except Exception as error:  # noqa: BLE001  ONNX Runtime's errors share no base class.
+    except Exception as error:
         raise ArtifactError(
             f"{path} cannot be opened as an ONNX model ({str(error).splitlines()[0]}); "
             "export the classifier again with `memdecay train`"

@@ -1,0 +1,215 @@
+"""The classifier folder: written file by file, checked as a whole when it is loaded."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import onnxruntime
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from memdecay.classifier.card import ClassifierCard, FileDigest
+from memdecay.classifier.errors import ArtifactError
+from memdecay.classifier.export import (
+    PARITY_TOLERANCE,
+    ParityReport,
+    TaggingInputs,
+    check_parity,
+    export_onnx,
+    onnx_session,
+)
+from memdecay.classifier.graph import TaggingGraph
+from memdecay.classifier.model_card import model_card
+from memdecay.classifier.storage import (
+    file_sha256,
+    storage_errors,
+    write_atomically,
+    write_text_atomically,
+)
+
+ONNX_FILE = "classifier.onnx"
+CHECKPOINT_FILE = "checkpoint.safetensors"
+CARD_FILE = "card.json"
+MODEL_CARD_FILE = "README.md"
+_VERSIONED_PACKAGES = ("torch", "transformers", "lightning", "onnx", "scikit-learn", "numpy")
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifierArtifact:
+    """A classifier folder whose files have been checked.
+
+    Attributes:
+        folder: Where it lies.
+        card: Its card.
+    """
+
+    folder: Path
+    card: ClassifierCard
+
+    def open_session(
+        self, providers: Sequence[str] = ("CPUExecutionProvider",)
+    ) -> onnxruntime.InferenceSession:
+        """Open the exported graph with ONNX Runtime.
+
+        Raises:
+            ArtifactError: ONNX Runtime cannot open it.
+        """
+        return onnx_session(self.folder / ONNX_FILE, providers)
+
+    def load_graph(self) -> TaggingGraph:
+        """Rebuild the graph in torch from the checkpoint, in eval mode.
+
+        Raises:
+            ArtifactError: The checkpoint does not belong to the card.
+        """
+        graph = TaggingGraph(
+            self.card.network.build(),
+            self.card.region_table,
+            self.card.propagation,
+            self.card.temperature,
+        )
+        path = self.folder / CHECKPOINT_FILE
+        try:
+            graph.network.load_state_dict(load_file(path))
+        except (RuntimeError, SafetensorError) as error:
+            raise ArtifactError(
+                f"{path} does not hold the network of its card ({str(error).splitlines()[0]}); "
+                "export the classifier again with `memdecay train`"
+            ) from error
+        return graph.eval()
+
+    def check_llm(self, fingerprint: str, hidden_size: int, name: str) -> None:
+        """Check that the classifier was trained on this LLM.
+
+        Args:
+            fingerprint: The LLM's fingerprint.
+            hidden_size: Width of its hidden states.
+            name: What the user called it, for the message.
+
+        Raises:
+            ArtifactError: It was trained on another one.
+        """
+        expected = self.card.feature_layout.hidden_size
+        if hidden_size != expected:
+            raise ArtifactError(
+                f"{self.folder} was trained on {self.card.llm_name} with hidden size {expected}, "
+                f"but {name} has hidden size {hidden_size}; give the model it was trained on or "
+                f"train a classifier with `memdecay train --model {name}`"
+            )
+        if fingerprint != self.card.llm_fingerprint:
+            raise ArtifactError(
+                f"{self.folder} was trained on {self.card.llm_name} (fingerprint "
+                f"{self.card.llm_fingerprint}), but {name} is another model (fingerprint "
+                f"{fingerprint}); give the model it was trained on or train a classifier with "
+                f"`memdecay train --model {name}`"
+            )
+
+
+def save_artifact(
+    folder: Path, graph: TaggingGraph, card: ClassifierCard, samples: Sequence[TaggingInputs]
+) -> ParityReport:
+    """Export a classifier into a folder and prove that the export agrees with torch.
+
+    The card is written last: a folder without one was never finished.
+
+    Args:
+        folder: Where to write; made where it is missing, files of the same names are replaced.
+        graph: The trained graph.
+        card: Its card; versions and digests are filled in here.
+        samples: Inputs on which torch and ONNX Runtime are compared, real ones among them.
+
+    Returns:
+        The largest differences found.
+
+    Raises:
+        ArtifactError: Torch and ONNX Runtime disagree; no card is written.
+        StorageError: A file could not be written.
+    """
+    card_path = folder / CARD_FILE
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        card_path.unlink(missing_ok=True)
+    write_atomically(folder / ONNX_FILE, lambda path: export_onnx(graph, path))
+    parity = check_parity(graph, folder / ONNX_FILE, samples)
+    if not parity.is_equal:
+        raise ArtifactError(
+            f"the exported {folder / ONNX_FILE} differs from torch by {parity.region_probs:.2g} in "
+            f"region_probs and {parity.importance:.2g} in importance, expected at most "
+            f"{PARITY_TOLERANCE:g}; update onnx and onnxruntime and export again"
+        )
+    state = {name: value.contiguous() for name, value in graph.network.state_dict().items()}
+    write_atomically(folder / CHECKPOINT_FILE, lambda path: save_file(state, path))
+    digests = {name: _digest(folder / name) for name in (ONNX_FILE, CHECKPOINT_FILE)}
+    card = dataclasses.replace(card, versions=library_versions(), files=digests)
+    write_text_atomically(folder / MODEL_CARD_FILE, model_card(card))
+    write_text_atomically(card_path, card.to_json())
+    return parity
+
+
+def load_artifact(folder: Path) -> ClassifierArtifact:
+    """Open a classifier folder and check every file in it.
+
+    Raises:
+        ArtifactError: The folder or a file is missing, damaged, or of a newer format.
+    """
+    card_path = folder / CARD_FILE
+    if not folder.is_dir():
+        raise ArtifactError(
+            f"{folder} is not a folder; give the classifier folder that `memdecay train` wrote"
+        )
+    try:
+        text = card_path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ArtifactError(
+            f"{folder} has no {CARD_FILE}, so it is no finished classifier; "
+            "run `memdecay train` to its end or give another folder"
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArtifactError(f"{card_path} cannot be read ({error}); give another folder") from error
+    card = ClassifierCard.from_json(text, card_path)
+    for name in (ONNX_FILE, CHECKPOINT_FILE):
+        _check_file(folder / name, card.files.get(name))
+    return ClassifierArtifact(folder, card)
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions of the libraries that shaped an export."""
+    versions = {name: metadata.version(name) for name in _VERSIONED_PACKAGES}
+    # Not by distribution: the same module comes from onnxruntime or onnxruntime-gpu.
+    versions["onnxruntime"] = onnxruntime.__version__
+    versions["python"] = platform.python_version()
+    versions["memdecay"] = metadata.version("memdecay")
+    return versions | {"torch": torch.__version__}
+
+
+def _digest(path: Path) -> FileDigest:
+    return FileDigest(path.stat().st_size, file_sha256(path))
+
+
+def _check_file(path: Path, expected: FileDigest | None) -> None:
+    if expected is None:
+        raise ArtifactError(
+            f"{path.parent / CARD_FILE} lists no digest of {path.name}; "
+            "export the classifier again with `memdecay train`"
+        )
+    if not path.is_file():
+        raise ArtifactError(
+            f"{path} is missing; copy the whole classifier folder or export it again"
+        )
+    found = _digest(path)
+    if found.size_bytes != expected.size_bytes:
+        raise ArtifactError(
+            f"{path} has {found.size_bytes} bytes, expected {expected.size_bytes}: it was cut off "
+            "or replaced; copy the classifier folder again or export it again"
+        )
+    if found != expected:
+        raise ArtifactError(
+            f"{path} does not match the SHA-256 in {CARD_FILE}: it was damaged or replaced; "
+            "copy the classifier folder again or export it again"
+        )

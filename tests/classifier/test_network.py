@@ -1,0 +1,66 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memdecay.classifier.network import NetworkConfig, context_means
+
+
+def reference_means(
+    values: torch.Tensor, mask: torch.Tensor, context_tokens: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    left, right = torch.zeros_like(values), torch.zeros_like(values)
+    for row in range(values.shape[0]):
+        for i in range(values.shape[1]):
+            before = range(max(0, i - context_tokens), i)
+            after = range(i + 1, min(values.shape[1], i + 1 + context_tokens))
+            for side, places in ((left, before), (right, after)):
+                seen = [values[row, j] for j in places if mask[row, j]]
+                if seen:
+                    side[row, i] = torch.stack(seen).mean(dim=0)
+    return left, right
+
+
+@settings(deadline=None, max_examples=50)
+@given(seq_len=st.integers(0, 30), context=st.integers(1, 9), seed=st.integers(0, 10_000))
+def test_context_means_equal_a_plain_loop(seq_len: int, context: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn(2, seq_len, 3, generator=generator)
+    mask = torch.rand(2, seq_len, generator=generator) > 0.2
+    left, right = context_means(values, mask, context)
+    expected_left, expected_right = reference_means(values, mask, context)
+    torch.testing.assert_close(left, expected_left, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(right, expected_right, atol=1e-5, rtol=1e-5)
+
+
+def test_a_token_sees_no_further_than_its_context() -> None:
+    network = NetworkConfig(16, 4, context_tokens=5).build().eval()
+    hidden, position = torch.randn(1, 40, 16), torch.rand(1, 40, 4)
+    mask = torch.ones(1, 40, dtype=torch.bool)
+    changed = hidden.clone()
+    changed[0, 20] += 1.0
+    difference = (network(hidden, position, mask) - network(changed, position, mask)).abs()
+    touched = difference.sum(dim=-1)[0].nonzero().flatten().tolist()
+    assert touched == list(range(15, 26))
+
+
+def test_default_network_stays_far_below_a_million_weights() -> None:
+    network = NetworkConfig(hidden_size=4096, num_position_features=10).build()
+    assert sum(parameter.numel() for parameter in network.parameters()) < 500_000
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("hidden_size", 0),
+        ("num_position_features", 0),
+        ("projection_size", 0),
+        ("mlp_size", 0),
+        ("context_tokens", -1),
+        ("dropout", 1.0),
+    ],
+)
+def test_bad_sizes_are_refused(field: str, value: float) -> None:
+    sizes = {"hidden_size": 8, "num_position_features": 2} | {field: value}
+    with pytest.raises(ValueError, match=field):
+        NetworkConfig(**sizes)  # type: ignore[arg-type]

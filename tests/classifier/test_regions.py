@@ -1,0 +1,70 @@
+import math
+
+import pytest
+
+from memdecay.classifier.regions import REGION_LABELS, Region, RegionDecay, RegionTable
+
+
+def test_regions_stand_in_the_documented_order() -> None:
+    assert REGION_LABELS == (
+        "system_instruction",
+        "key_decision",
+        "tool_summary",
+        "recent_dialogue",
+        "ordinary_context",
+    )
+
+
+@pytest.mark.parametrize("region", Region)
+def test_label_and_region_are_inverse(region: Region) -> None:
+    assert Region.from_label(region.label) is region
+
+
+def test_unknown_label_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"unknown region 'chat'.*key_decision"):
+        Region.from_label("chat")
+
+
+def test_default_scores_fall_from_system_to_ordinary() -> None:
+    assert RegionTable().initial_scores == (100.0, 10.0, 5.0, 2.0, 1.0)
+
+
+def test_default_decay_is_zero_for_system_and_fastest_for_ordinary() -> None:
+    decays = RegionTable().decays
+    assert decays[Region.SYSTEM_INSTRUCTION] == 0.0
+    assert max(decays) == decays[Region.ORDINARY_CONTEXT]
+
+
+def test_half_life_halves_the_score() -> None:
+    decay = RegionDecay(8.0, 0.01)
+    assert math.exp(-decay.decay * decay.half_life_tokens) == pytest.approx(0.5)
+
+
+def test_half_life_of_a_region_that_never_fades_is_infinite() -> None:
+    assert RegionDecay(1.0, 0.0).half_life_tokens == math.inf
+
+
+def test_table_survives_a_round_trip_through_plain_data() -> None:
+    table = RegionTable(key_decision=RegionDecay(20.0, 0.5))
+    assert RegionTable.from_dict(table.to_dict()) == table
+
+
+def test_region_left_out_keeps_its_default() -> None:
+    table = RegionTable.from_dict({"tool_summary": {"decay": 0.25}})
+    assert table.tool_summary == RegionDecay(5.0, 0.25)
+    assert table.key_decision == RegionTable().key_decision
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"chat": {}}, "unknown region"),
+        ({"key_decision": {"weight": 1.0}}, "unknown field 'weight'"),
+        ({"key_decision": {"initial_score": 0}}, "initial_score must be above 0"),
+        ({"key_decision": {"decay": -1}}, "decay must be 0 or above"),
+        ({"key_decision": {"decay": math.nan}}, "decay must be 0 or above"),
+    ],
+)
+def test_bad_table_is_refused(data: dict[str, dict[str, float]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RegionTable.from_dict(data)
