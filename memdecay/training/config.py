@@ -1,0 +1,140 @@
+"""Settings of a training run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from memdecay.classifier.propagation import PropagationConfig
+from memdecay.classifier.regions import RegionTable
+
+ClassWeighting = Literal["none", "sqrt", "balanced"]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSizes:
+    """Sizes of the network that do not follow from the LLM; see `NetworkConfig`."""
+
+    projection_size: int = 64
+    mlp_size: int = 128
+    context_tokens: int = 8
+    dropout: float = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerConfig:
+    """How the weights are moved.
+
+    Attributes:
+        learning_rate: Peak of the one-cycle schedule.
+        weight_decay: AdamW's decay.
+        label_smoothing: Probability mass spread over the other regions.
+        class_weighting: ``none``, or weights by the inverse (``balanced``) or the inverse square
+            root (``sqrt``) of a region's share of the training tokens.
+    """
+
+    learning_rate: float = 2e-3
+    weight_decay: float = 0.05
+    label_smoothing: float = 0.05
+    class_weighting: ClassWeighting = "sqrt"
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            ValueError: A value is out of its range.
+        """
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate must be above 0, got {self.learning_rate}")
+        if self.weight_decay < 0:
+            raise ValueError(f"weight_decay must be 0 or above, got {self.weight_decay}")
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing must lie in [0, 1), got {self.label_smoothing}")
+        if self.class_weighting not in ("none", "sqrt", "balanced"):
+            raise ValueError(
+                f"class_weighting must be none, sqrt or balanced, got {self.class_weighting!r}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class SplitConfig:
+    """Which traces are held out; tasks are never torn apart.
+
+    Attributes:
+        validation_share: Share of the tasks for early stopping and the temperature.
+        test_share: Share of the tasks on which the printed figures are measured.
+        seed: Seed of the draw.
+    """
+
+    validation_share: float = 0.15
+    test_share: float = 0.15
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the shares.
+
+        Raises:
+            ValueError: A share is not in (0, 1), or nothing is left to train on.
+        """
+        for name in ("validation_share", "test_share"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"{name} must lie between 0 and 1, got {getattr(self, name)}")
+        if self.validation_share + self.test_share >= 0.9:
+            raise ValueError(
+                "validation_share and test_share together must stay below 0.9, got "
+                f"{self.validation_share} and {self.test_share}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConfig:
+    """Where Lightning trains; the values are Lightning's own.
+
+    Attributes:
+        accelerator: ``auto``, ``cpu``, ``gpu``, ...
+        devices: A number, a list as text (``0,1``) or ``auto``.
+        strategy: ``auto``, ``ddp``, ...
+        precision: ``32-true``, ``bf16-mixed``, ...
+        num_workers: Loader processes a device; 0 loads in the training process.
+    """
+
+    accelerator: str = "auto"
+    devices: str = "auto"
+    strategy: str = "auto"
+    precision: str = "32-true"
+    num_workers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingConfig:
+    """All settings of `fit`.
+
+    Attributes:
+        max_epochs: Passes over the training tokens at most.
+        patience: Passes without a better validation loss after which training stops.
+        batch_chunks: Chunks in a batch.
+        chunk_tokens: Tokens in a chunk; chunks are shuffled, tokens inside one stay in order.
+        seed: Seed of the weights and of the order of chunks.
+    """
+
+    max_epochs: int = 30
+    patience: int = 6
+    batch_chunks: int = 32
+    chunk_tokens: int = 64
+    seed: int = 0
+    network: NetworkSizes = field(default_factory=NetworkSizes)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    split: SplitConfig = field(default_factory=SplitConfig)
+    device: DeviceConfig = field(default_factory=DeviceConfig)
+    region_table: RegionTable = field(default_factory=RegionTable)
+    propagation: PropagationConfig = field(default_factory=PropagationConfig)
+
+    def __post_init__(self) -> None:
+        """Check the counts.
+
+        Raises:
+            ValueError: A count is below 1.
+        """
+        for name in ("max_epochs", "patience", "batch_chunks", "chunk_tokens"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")

@@ -1,0 +1,141 @@
+"""The Lightning run: checkpoints, early stopping, logs, and going on after a kill."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning
+import torch
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint, TQDMProgressBar
+from lightning.pytorch.loggers import CSVLogger
+
+from memdecay.classifier.network import RegionNetwork
+from memdecay.classifier.storage import storage_errors, write_text_atomically
+from memdecay.training.config import TrainingConfig
+from memdecay.training.datamodule import RegionDataModule
+from memdecay.training.module import RegionModule
+
+LAST_CHECKPOINT = "last.ckpt"
+BEST_CHECKPOINT = "best.ckpt"
+_FINISHED_FILE = "finished"
+_LIGHTNING_LOGGERS = ("lightning.pytorch", "lightning.fabric")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRun:
+    """A finished run.
+
+    Attributes:
+        network: The network with the weights of the best epoch, in eval mode on the CPU.
+        num_epochs: Epochs trained in all.
+        is_main_process: False in the helper processes of a multi-process strategy.
+    """
+
+    network: RegionNetwork
+    num_epochs: int
+    is_main_process: bool
+
+
+class _EpochSeed(lightning.Callback):  # type: ignore[misc]
+    """Seeds dropout by the epoch, so that a resumed run draws what an unbroken one would."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def on_train_epoch_start(self, trainer: Any, _: Any) -> None:
+        torch.manual_seed(self._seed * 100_003 + trainer.current_epoch)
+
+
+def train(
+    module: RegionModule,
+    datamodule: RegionDataModule,
+    config: TrainingConfig,
+    folder: Path,
+    *,
+    show_progress: bool,
+) -> TrainingRun:
+    """Train a module, or go on with the run that lies in the folder.
+
+    Args:
+        module: The module with fresh weights.
+        datamodule: Its data.
+        config: Settings.
+        folder: Where checkpoints and ``metrics.csv`` lie; one folder a run.
+        show_progress: Whether to draw a progress bar.
+
+    Raises:
+        StorageError: A checkpoint or log could not be written.
+    """
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    finished = folder / _FINISHED_FILE
+    is_main_process = True
+    if not finished.exists():
+        with _quiet_lightning(), storage_errors(folder):
+            trainer = _trainer(config, folder, show_progress=show_progress)
+            last = folder / LAST_CHECKPOINT
+            trainer.fit(module, datamodule, ckpt_path=str(last) if last.exists() else None)
+            is_main_process = trainer.is_global_zero
+        if is_main_process:
+            write_text_atomically(finished, f"{trainer.current_epoch}\n")
+    checkpoint = torch.load(folder / BEST_CHECKPOINT, map_location="cpu", weights_only=True)
+    module.load_state_dict(checkpoint["state_dict"])
+    num_epochs = int(finished.read_text(encoding="utf-8")) if is_main_process else 0
+    return TrainingRun(module.network.cpu().eval(), num_epochs, is_main_process)
+
+
+def _trainer(config: TrainingConfig, folder: Path, *, show_progress: bool) -> lightning.Trainer:
+    callbacks = [
+        _EpochSeed(config.seed),
+        EarlyStopping(monitor="val_loss", patience=config.patience, mode="min"),
+        ModelCheckpoint(
+            dirpath=folder,
+            filename=BEST_CHECKPOINT.removesuffix(".ckpt"),
+            monitor="val_loss",
+            mode="min",
+            save_last=True,
+            enable_version_counter=False,
+        ),
+    ]
+    if show_progress:
+        callbacks.append(TQDMProgressBar(leave=False))
+    return lightning.Trainer(
+        accelerator=config.device.accelerator,
+        devices=config.device.devices,
+        strategy=config.device.strategy,
+        precision=config.device.precision,
+        max_epochs=config.max_epochs,
+        # The order of chunks is drawn anew from the seed and the epoch's number.
+        reload_dataloaders_every_n_epochs=1,
+        logger=CSVLogger(folder.parent, name=folder.name, version=""),
+        callbacks=callbacks,
+        gradient_clip_val=1.0,
+        log_every_n_steps=1,
+        num_sanity_val_steps=0,
+        enable_progress_bar=show_progress,
+        enable_model_summary=False,
+        deterministic="warn",
+    )
+
+
+@contextmanager
+def _quiet_lightning() -> Iterator[None]:
+    """Hold back Lightning's notes about hardware and loader processes for the length of a run."""
+    loggers = [logging.getLogger(name) for name in _LIGHTNING_LOGGERS]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="lightning.*")
+            warnings.filterwarnings("ignore", module="torchmetrics.*")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
