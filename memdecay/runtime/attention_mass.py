@@ -1,0 +1,57 @@
+"""How much attention a few queries give each key, computed beside any attention kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def attention_mass(
+    query: Tensor,
+    key: Tensor,
+    attention_mask: Any,
+    scaling: float | None = None,
+    softcap: float | None = None,
+) -> Tensor:
+    """Average the softmax of the newest queries over heads and over the queries that see a key.
+
+    Args:
+        query: The newest ``w`` queries, positions applied, shape
+            ``(batch, num_attention_heads, w, head_dim)``.
+        key: Shape ``(batch, num_key_value_heads, kv_len, head_dim)``.
+        attention_mask: As the attention function got it: None for causal, a bool or additive
+            tensor of shape ``(batch or 1, heads or 1, q_len, kv_len)`` with ``q_len >= w``, or a
+            padding mask ``(batch, kv_len)``. Masks of other types count as causal.
+        scaling: Factor on the logits; ``head_dim ** -0.5`` if None.
+        softcap: Bound of the logits, for models that have one.
+
+    Returns:
+        Attention mass, shape ``(batch, kv_len)``, float32; 0 for keys no query sees.
+    """
+    batch_size, num_heads, num_queries, head_dim = query.shape
+    num_key_heads, kv_len = key.shape[1], key.shape[2]
+    grouped = query.reshape(batch_size, num_key_heads, -1, head_dim)  # heads of one key head
+    logits = torch.matmul(grouped, key.transpose(2, 3)).to(torch.float32)
+    logits = logits * (head_dim**-0.5 if scaling is None else scaling)
+    if softcap is not None:
+        logits = softcap * torch.tanh(logits / softcap)
+    logits = logits.view(batch_size, num_heads, num_queries, kv_len)
+    is_visible = _visible(attention_mask, num_queries, kv_len, key.device)
+    probs = logits.masked_fill(~is_visible, torch.finfo(logits.dtype).min).softmax(dim=-1)
+    probs = (probs * is_visible).mean(dim=1)  # (batch, w, kv_len)
+    num_viewers = is_visible.any(dim=1).sum(dim=1).clamp_min(1)  # (batch or 1, kv_len)
+    return probs.sum(dim=1) / num_viewers
+
+
+def _visible(attention_mask: Any, num_queries: int, kv_len: int, device: torch.device) -> Tensor:
+    """Return which key each query sees, ``(batch or 1, heads or 1, num_queries, kv_len)``, bool."""
+    if isinstance(attention_mask, Tensor) and attention_mask.ndim == 4:
+        mask = attention_mask[:, :, -num_queries:, :kv_len]
+        return mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+    keys = torch.arange(kv_len, device=device)
+    causal = keys <= torch.arange(kv_len - num_queries, kv_len, device=device).unsqueeze(1)
+    if isinstance(attention_mask, Tensor) and attention_mask.ndim == 2:
+        return causal & attention_mask[:, None, None, -kv_len:].to(torch.bool)
+    return causal[None, None]

@@ -1,0 +1,324 @@
+"""A transformers cache that keeps within a token budget by forgetting between forwards."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PretrainedConfig
+from transformers.cache_utils import Cache
+
+from memdecay.classifier.errors import BudgetError
+from memdecay.classifier.regions import NUM_REGIONS, Region, RegionTable
+from memdecay.runtime.accounting import ByteAccount
+from memdecay.runtime.config import CacheConfig
+from memdecay.runtime.eviction import choose_kept
+from memdecay.runtime.layer import EvictingLayer, bookkeeping
+from memdecay.runtime.layer_plan import make_layers
+from memdecay.runtime.metadata import Slots
+from memdecay.runtime.padding import left_pad_lengths
+from memdecay.runtime.policies import make_policy
+
+logger = logging.getLogger(__name__)
+
+
+class DecayCache(Cache):  # type: ignore[misc]
+    """Keys and values of at most ``budget_tokens`` tokens a row, with original positions.
+
+    The cache never evicts inside a forward. Between forwards call `make_room` before a chunk and
+    `evict` after it, or let `memdecay.runtime.attach.attach` do both. Rows of a batch keep the
+    same number of tokens; padding must be on the left and is forgotten first. Training through
+    the cache isn't supported: it stores detached tensors.
+
+    Layers with sliding windows keep transformers' own layer class; only full attention is
+    evicted, and only its bytes are counted.
+
+    Args:
+        model_config: Configuration of the model, as in ``model.config``.
+        config: Budget, guards and policy.
+        region_table: Decay factor of every region, and the tags of untagged tokens.
+
+    Raises:
+        ModelError: The model has no full-attention layers, or layers of another kind.
+        ConfigError: The policy is unknown.
+    """
+
+    _slots: Slots | None
+    _first_pad_lengths: Tensor | None
+    _evicted: Tensor
+    _num_evicted: int
+    _bytes: ByteAccount
+
+    def __init__(
+        self,
+        model_config: PretrainedConfig,
+        config: CacheConfig,
+        region_table: RegionTable | None = None,
+    ) -> None:
+        self.config = config
+        self.policy = make_policy(config)
+        self.region_table = region_table or RegionTable()
+        layers = make_layers(model_config, config.budget_tokens, grows_ahead=not self.policy.evicts)
+        super().__init__(layers=layers)
+        self._evicting = [layer for layer in layers if isinstance(layer, EvictingLayer)]
+        self._has_warned = False
+        self._forget()
+
+    # What is inside
+
+    @property
+    def tokens_seen(self) -> int:
+        """Tokens seen by the model, padding included, the same in every row."""
+        return int(self.get_seq_length())
+
+    @property
+    def tokens_kept(self) -> int:
+        """Tokens each row still holds, padding included."""
+        return self.tokens_seen - self._num_evicted
+
+    @property
+    def slots(self) -> Slots:
+        """What is known about the kept tokens, up to date even within a forward."""
+        keys = self.layers[0].keys
+        if keys is None:
+            return Slots.empty(0, torch.device("cpu"))
+        with bookkeeping():
+            slots = self._slots
+            if slots is None:
+                slots = Slots.empty(keys.shape[0], keys.device)
+                if self._first_pad_lengths is not None:
+                    slots = slots.with_padding(self._first_pad_lengths)
+            slots = slots.append(self.tokens_seen - slots.num_seen, self.region_table)
+        self._slots = slots
+        return slots
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Bytes one kept token takes over all full-attention layers and rows; 0 when empty."""
+        return sum(layer.bytes_per_token for layer in self._evicting)
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes of the full-attention layers' buffers."""
+        return self._bytes.allocated_bytes
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most bytes of buffers at one time since the last reset.
+
+        Old and new buffers both count while one is copied into the other. The scratch copy of
+        one layer's keys or values during an eviction does not.
+        """
+        return self._bytes.peak_bytes
+
+    def kept_per_region(self) -> dict[Region, int]:
+        """Count the kept real tokens of every region, summed over the rows."""
+        return _by_region(self.slots.count_per_region())
+
+    def evicted_per_region(self) -> dict[Region, int]:
+        """Count the evicted real tokens by the region they had then, summed over the rows."""
+        return _by_region(self._evicted)
+
+    def holds(self, key_states: Tensor, layer_idx: int) -> bool:
+        """Tell whether these keys are what `update` returned for this layer."""
+        keys = self.layers[layer_idx].keys
+        return (
+            keys is not None
+            and keys.shape == key_states.shape
+            and keys.data_ptr() == key_states.data_ptr()
+        )
+
+    # What the tagger and the observer tell
+
+    def set_padding(self, attention_mask: Tensor) -> None:
+        """Tell which tokens are left padding; call it before the forward that brings them.
+
+        Args:
+            attention_mask: 1 for real tokens and 0 for padding, over all tokens seen and to come,
+                shape ``(batch, seen + q)``.
+
+        Raises:
+            ValueError: A row has padding after a real token, other padding than before the first
+                eviction, or the number of rows is not that of the cache.
+        """
+        with bookkeeping():
+            pad_lengths = left_pad_lengths(attention_mask)
+            if self.tokens_seen == 0:
+                self._first_pad_lengths = pad_lengths
+            else:
+                self._slots = self.slots.with_padding(pad_lengths)
+
+    def set_tags(self, start: int, importance: Tensor, region_probs: Tensor) -> None:
+        """Set the tags of tokens that are still kept; later calls replace earlier ones.
+
+        Args:
+            start: Logical position of the first tagged token: tokens (padding included) before it.
+            importance: Score of each token when fresh, shape ``(batch, n)``, float, above zero.
+            region_probs: Region probabilities, shape ``(batch, n, regions)``, float.
+
+        Raises:
+            ValueError: A shape does not fit, or a position has not been seen yet.
+        """
+        with bookkeeping():
+            self._slots = self.slots.with_tags(start, importance, region_probs, self.region_table)
+
+    def observe_attention(self, mass: Tensor, new_weight: float) -> None:
+        """Blend an observation into the running average of the attention each token gets.
+
+        Args:
+            mass: Attention mass of each kept token, shape ``(batch, kept)``, float.
+            new_weight: Weight of the observation against the average, 0 to 1.
+
+        Raises:
+            ValueError: The shape is not that of the kept tokens.
+        """
+        with bookkeeping():
+            self._slots = self.slots.with_attention(mass, new_weight)
+
+    # Making room, between forwards only
+
+    def evict(self) -> int:
+        """Go down to the low watermark if one more token would exceed the high one.
+
+        Returns:
+            How many tokens each row gave up.
+        """
+        if not self.policy.evicts or self.tokens_kept + 1 <= self.config.high_tokens:
+            return 0
+        return self._evict_to(self.config.low_tokens)
+
+    def make_room(self, num_new: int) -> int:
+        """Evict, if needed, so that ``num_new`` more tokens fit the buffers without growth.
+
+        Returns:
+            How many tokens each row gave up.
+
+        Raises:
+            BudgetError: The protected tokens leave less room than that.
+        """
+        kept = self.tokens_kept
+        room = self.config.budget_tokens - num_new
+        if not self.policy.evicts or kept <= room:
+            return 0
+        if room < min(kept, self.config.num_protected):
+            raise BudgetError(
+                f"a chunk of {num_new} tokens does not fit a budget of "
+                f"{self.config.budget_tokens} tokens of which {self.config.num_protected} are "
+                f"protected; use chunks of at most {self.config.max_chunk_tokens} tokens"
+            )
+        return self._evict_to(min(room, self.config.low_tokens))
+
+    def _evict_to(self, num_keep: int) -> int:
+        slots = self.slots
+        with bookkeeping():
+            keys = tuple(layer.keys for layer in self._evicting)
+            indices = choose_kept(slots, keys, self.policy, self.config, num_keep)
+            for layer in self._evicting:
+                before = layer.allocated_bytes
+                layer.keep(indices)
+                self._bytes.replace(before, layer.allocated_bytes)
+            kept = slots.keep(indices)
+            lost = slots.count_per_region() - kept.count_per_region()
+            self._evicted = self._evicted.to(lost.device) + lost
+        self._slots = kept
+        num_lost = slots.num_kept - num_keep
+        self._num_evicted += num_lost
+        logger.debug("evicted %d of %d tokens a row", num_lost, slots.num_kept)
+        return num_lost
+
+    # What transformers calls
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Append one layer's keys and values, each ``(batch, heads, q, head_dim)``.
+
+        Returns:
+            Keys and values of the kept and the new tokens, ``(batch, heads, kept + q, head_dim)``.
+        """
+        layer = self.layers[layer_idx]
+        if not isinstance(layer, EvictingLayer):
+            states: tuple[Tensor, Tensor] = layer.update(key_states, value_states, *args, **kwargs)
+            return states
+        before = layer.allocated_bytes
+        states = layer.update(key_states, value_states, *args, **kwargs)
+        self._bytes.replace(before, layer.allocated_bytes)
+        if self.policy.evicts and layer.num_kept > self.config.budget_tokens:
+            self._warn_of_growth(layer.num_kept)
+        return states
+
+    def crop(self, tokens_to_remove: int) -> None:
+        """Take back the newest ``-tokens_to_remove`` tokens, as assisted decoding does.
+
+        Raises:
+            ValueError: The number is positive, or some of the tokens were evicted.
+        """
+        if tokens_to_remove > 0:
+            raise ValueError(
+                f"crop takes the number of tokens to remove as a negative, got {tokens_to_remove}"
+            )
+        with bookkeeping():
+            slots = self.slots.drop_newest(-tokens_to_remove)
+            # Sliding layers may refuse: they come first, so that a refusal changes nothing.
+            for layer in sorted(self.layers, key=lambda layer: isinstance(layer, EvictingLayer)):
+                layer.crop(tokens_to_remove)
+        if self._slots is not None:
+            self._slots = slots
+
+    def reset(self) -> None:
+        """Forget every token and count, and free the buffers."""
+        super().reset()
+        self._forget()
+
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        """Reorder the rows for beam search, ``beam_idx`` of shape ``(batch,)``, int64."""
+        self._select_rows(beam_idx)
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        """Repeat every row ``repeats`` times, one copy after the other."""
+        num_rows = self.slots.positions.shape[0]
+        self._select_rows(torch.arange(num_rows).repeat_interleave(repeats))
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Keep only these rows: row numbers, or a bool for every row."""
+        self._select_rows(indices.nonzero().squeeze(1) if indices.dtype == torch.bool else indices)
+
+    def _select_rows(self, rows: Tensor) -> None:
+        if self.tokens_seen == 0:
+            return
+        with bookkeeping():
+            slots = self.slots.select_rows(rows)
+            for layer in self.layers:
+                if isinstance(layer, EvictingLayer):
+                    before = layer.allocated_bytes
+                    layer.select_rows(rows)
+                    self._bytes.replace(before, layer.allocated_bytes)
+                else:
+                    layer.batch_select_indices(rows.to(layer.keys.device))
+        self._slots = slots
+
+    # Bookkeeping
+
+    def _forget(self) -> None:
+        self._slots = None
+        self._first_pad_lengths = None
+        self._evicted = torch.zeros(NUM_REGIONS, dtype=torch.int64)
+        self._num_evicted = 0
+        self._bytes = ByteAccount()
+
+    def _warn_of_growth(self, num_tokens: int) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "one forward needs room for %d tokens, more than the budget of %d: the cache grows "
+                "until it ends; set prefill_chunk_size to at most %d to stay within the budget",
+                num_tokens,
+                self.config.budget_tokens,
+                self.config.max_chunk_tokens,
+            )
+
+
+def _by_region(counts: Tensor) -> dict[Region, int]:
+    return dict(zip(Region, counts.tolist(), strict=True))

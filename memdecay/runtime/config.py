@@ -1,0 +1,160 @@
+"""The settings of the evicting cache and of its attention feedback."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from memdecay.classifier.errors import BudgetError
+from memdecay.classifier.regions import NUM_REGIONS
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackConfig:
+    """How attention is watched and what it weighs in the memdecay policy.
+
+    Attributes:
+        layers: Indices of the watched layers; empty takes the full-attention layers at half and
+            three quarters of the depth.
+        observe_every_tokens: Tokens between two observations while decoding.
+        window_queries: Queries at the end of a prefill chunk whose attention is observed.
+        half_life_tokens: Tokens after which an observation weighs half in the average.
+        prior_weight: Exponent of the region's decayed score. 0 ranks by attention alone; at 1 the
+            region formula has its full range (1 to 100), which drowns the attention.
+        attention_floor: What a token without any attention scores, as a share of its row's mean.
+        pool_width: Neighbouring slots whose attention is averaged, odd; 1 pools nothing. Words of
+            several tokens stay whole that way.
+    """
+
+    layers: tuple[int, ...] = ()
+    observe_every_tokens: int = 4
+    window_queries: int = 32
+    half_life_tokens: float = 128.0
+    prior_weight: float = 0.25
+    attention_floor: float = 0.05
+    pool_width: int = 5
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            ValueError: A value is out of its range.
+        """
+        for name in ("observe_every_tokens", "window_queries", "pool_width"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
+        if self.pool_width % 2 == 0:
+            raise ValueError(f"pool_width must be odd, got {self.pool_width}")
+        for name in ("half_life_tokens", "attention_floor"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} must be above 0, got {value}")
+        if not (math.isfinite(self.prior_weight) and self.prior_weight >= 0):
+            raise ValueError(f"prior_weight must be 0 or above, got {self.prior_weight}")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheConfig:
+    """How many tokens the cache keeps and which of them it protects.
+
+    Attributes:
+        budget_tokens: Tokens the cache has room for; its buffers are this long.
+        high_watermark: Share of the budget above which eviction starts, above 0, at most 1.
+        low_watermark: Share of the budget that eviction goes down to, below the high watermark,
+            but never below the protected tokens.
+        num_sinks: First real tokens of every row that are never evicted. Models lean on them
+            whatever they say.
+        num_recent: Newest tokens that are never evicted. The default of 128 covers the sentence
+            being written, the tokens whose tags are still being refined and the candidates
+            that assisted decoding may take back.
+        max_region_share: Largest share of the kept tokens for any region, above 0, at most 1; it
+            binds only while other regions have tokens that want the room.
+        max_share_per_region: One share for each region in the order of `Region`, in place of
+            ``max_region_share``.
+        policy: Name of the eviction policy, see `memdecay.runtime.policies.POLICIES`.
+        attention_feedback: Whether a policy that uses attention may watch it.
+        feedback: How it is watched and weighed.
+    """
+
+    budget_tokens: int
+    high_watermark: float = 1.0
+    low_watermark: float = 0.9
+    num_sinks: int = 4
+    num_recent: int = 128
+    max_region_share: float = 0.5
+    max_share_per_region: tuple[float, ...] | None = None
+    policy: str = "memdecay"
+    attention_feedback: bool = True
+    feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
+
+    def __post_init__(self) -> None:
+        """Check the ranges and that the budget holds what it must.
+
+        Raises:
+            ValueError: A value is out of its range.
+            BudgetError: The budget can't hold the protected tokens and at least one more.
+        """
+        if self.budget_tokens < 1:
+            raise ValueError(f"budget_tokens must be 1 or more, got {self.budget_tokens}")
+        for name in ("num_sinks", "num_recent"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
+        self._check_watermarks()
+        self._check_shares()
+        self._check_room()
+
+    @property
+    def num_protected(self) -> int:
+        """Tokens of a row that are never evicted: sinks and the newest."""
+        return self.num_sinks + self.num_recent
+
+    @property
+    def high_tokens(self) -> int:
+        """Most tokens kept between two forwards."""
+        return int(round(self.high_watermark * self.budget_tokens, 6))
+
+    @property
+    def low_tokens(self) -> int:
+        """Tokens left after an eviction."""
+        return max(int(round(self.low_watermark * self.budget_tokens, 6)), self.num_protected)
+
+    @property
+    def max_chunk_tokens(self) -> int:
+        """Most tokens one forward may bring without the buffers having to grow."""
+        return self.budget_tokens - self.num_protected
+
+    @property
+    def region_shares(self) -> tuple[float, ...]:
+        """Largest share of every region, in the order of `Region`."""
+        return self.max_share_per_region or (self.max_region_share,) * NUM_REGIONS
+
+    def _check_watermarks(self) -> None:
+        if not 0 < self.low_watermark < self.high_watermark <= 1:
+            raise ValueError(
+                "the watermarks must be 0 < low_watermark < high_watermark <= 1, got "
+                f"{self.low_watermark} and {self.high_watermark}"
+            )
+
+    def _check_shares(self) -> None:
+        shares = self.region_shares
+        if len(shares) != NUM_REGIONS:
+            raise ValueError(
+                f"max_share_per_region needs {NUM_REGIONS} shares, one a region, got {len(shares)}"
+            )
+        if not all(0 < share <= 1 for share in shares):
+            raise ValueError(f"a region's share must be above 0 and at most 1, got {shares}")
+
+    def _check_room(self) -> None:
+        protected = f"{self.num_protected} protected tokens"
+        parts = f"{self.num_sinks} sinks and {self.num_recent} recent"
+        if self.num_protected >= self.budget_tokens:
+            raise BudgetError(
+                f"a budget of {self.budget_tokens} tokens has no room beside the {protected} "
+                f"({parts}); raise budget_tokens or lower num_recent"
+            )
+        if self.low_tokens >= self.high_tokens:
+            raise BudgetError(
+                f"eviction would start above {self.high_tokens} tokens but must keep "
+                f"{self.low_tokens} ({parts}, low watermark {self.low_watermark}), which leaves no "
+                "room; raise budget_tokens, or lower low_watermark or num_recent"
+            )
