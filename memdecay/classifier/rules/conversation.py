@@ -1,0 +1,242 @@
+"""A conversation as the rules see it: who speaks, what answers what, a task run or a chat."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from memdecay.classifier.features import ROLES, role_code
+from memdecay.classifier.messages import ChatMessage, chat_message
+from memdecay.classifier.rules.parts import Part, PartKind, find_parts
+from memdecay.classifier.rules.segments import Segment, split_segments
+
+
+class Speaker(Enum):
+    """Who a message comes from, whatever its role says."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    RESULT = "result"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message, read.
+
+    Attributes:
+        index: Its place in the conversation.
+        speaker: Who it comes from.
+        text: Its content.
+        segments: The content in pieces, without gaps.
+        calls: Its structured calls as text.
+        parts: Calls written as text, code and final answers in it (assistant only).
+        asked: For a result, the text of the call that it answers; empty if unknown.
+        is_opening: Whether it stands before the first assistant message.
+        is_chat: Whether, by what was read up to here, a person converses with the agent; else the
+            agent works on one task.
+    """
+
+    index: int
+    speaker: Speaker
+    text: str
+    segments: tuple[Segment, ...]
+    calls: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+    asked: str = ""
+    is_opening: bool = False
+    is_chat: bool = False
+
+    @property
+    def acts(self) -> bool:
+        """Whether a call goes out from this message, structured or as text."""
+        return bool(self.calls) or any(part.kind is PartKind.CALL for part in self.parts)
+
+    def segment_text(self, segment: Segment) -> str:
+        """Return the characters of one of the segments."""
+        return self.text[segment.start : segment.end]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The turns and whether rules may look at later ones.
+
+    Attributes:
+        turns: All messages in order.
+        lookahead: Whether a rule may use turns after the one that it labels.
+    """
+
+    turns: tuple[Turn, ...]
+    lookahead: bool = True
+
+    def of(self, *speakers: Speaker) -> Iterator[Turn]:
+        """Yield the turns of some speakers."""
+        return (turn for turn in self.turns if turn.speaker in speakers)
+
+
+_RESULT_OPENING = re.compile(
+    r"\s*(?:observation(?: \d+)?\s*[:：]|<(?:returncode|output|tool_response|function_results?|"
+    r"tool_result|observation|result|exit_code|warning|error|system_warning|stdout)\b|"
+    r"(?:tool|function|execution|command|exec)[\w ]{0,20}(?:output|results?|response)\b|"
+    r"exitcode: |exit code|\[(?:file|the command|exit)|traceback \(|"
+    r"role='tool'|(?:/bin/)?(?:ba)?sh: |error:|warning:|"
+    r"please always provide|format error|no tool calls?|your (?:last|proposed|output))",
+    re.IGNORECASE,
+)
+_PERSONAL = re.compile(
+    r"\b(?:I|I'm|I'd|I'll|I've|my|me|you|your|please|thanks?|yes|no|okay|ok|sure|hi|hello)\b"
+    r"|[我你您请吗]",
+    re.IGNORECASE,
+)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads messages in order; holds what the earlier ones say about the later ones."""
+
+    pending: list[str] = field(default_factory=list)
+    has_answered: bool = False
+    mood: _Mood = field(default_factory=lambda: _Mood())
+
+    def read(self, index: int, message: ChatMessage) -> Turn:
+        speaker = self._speaker(message)
+        parts = find_parts(message.content) if speaker is Speaker.ASSISTANT else ()
+        calls = tuple(call.to_text() for call in message.calls)
+        asked = ""
+        if speaker is Speaker.RESULT and self.pending:
+            asked = self.pending.pop(0) if len(self.pending) > 1 else self.pending[0]
+        is_opening = not self.has_answered and speaker in (Speaker.SYSTEM, Speaker.USER)
+        if speaker is Speaker.ASSISTANT:
+            self.has_answered = True
+            self.pending = _issued(message.content, calls, parts)
+        turn = Turn(
+            index=index,
+            speaker=speaker,
+            text=message.content,
+            segments=split_segments(message.content),
+            calls=calls,
+            parts=parts,
+            asked=asked,
+            is_opening=is_opening,
+        )
+        self.mood.hear(turn)
+        return turn
+
+    def _speaker(self, message: ChatMessage) -> Speaker:
+        code = role_code(message.role)
+        role = ROLES[code] if code >= 0 else "other"
+        if role == "system":
+            return Speaker.SYSTEM
+        if role == "assistant":
+            return Speaker.ASSISTANT
+        if role == "tool":
+            return Speaker.RESULT
+        if self.has_answered and self._is_result(message.content):
+            return Speaker.RESULT
+        return Speaker.RESULT if role == "other" and self.pending else Speaker.USER
+
+    def _is_result(self, text: str) -> bool:
+        if _RESULT_OPENING.match(text):
+            return True
+        return bool(self.pending) and not self.mood.is_chat and not _is_spoken(text)
+
+
+def _is_spoken(text: str) -> bool:
+    head = text[:400]
+    words = len(head.split()) + len(head) // 30
+    return len(text) < 1500 and len(_PERSONAL.findall(head)) * 12 >= words
+
+
+def _issued(text: str, calls: tuple[str, ...], parts: tuple[Part, ...]) -> list[str]:
+    if calls:
+        return list(calls)
+    return [text[part.start : part.end] for part in parts if part.kind is not PartKind.FINAL]
+
+
+_GREETING = re.compile(r"\s*(?:hi|hello|hey|good (?:morning|day|evening)|你好|您好)\b", re.IGNORECASE)
+_SERVICE_SYSTEM = re.compile(
+    r"\b(?:customers?|help users?|assist(?:ing)? users?|user'?s? (?:id|request|identity)|"
+    r"(?:airline|retail|telecom|support|service) (?:agent|assistant|representative)|"
+    r"with access to the following functions)\b",
+    re.IGNORECASE,
+)
+_TASK_SYSTEM = re.compile(
+    r"\b(?:bash|shell|command line|terminal|repository|Thought:|Action:|browsing the web|"
+    r"programm(?:er|ing)|final answer)\b|THOUGHT",
+    re.IGNORECASE,
+)
+_TASK_OPENING = re.compile(
+    r"^\s*(?:question|task|issue|instruction|problem|goal|given)\s*[:：]|your (?:task|job) is|"
+    r"<(?:issue|pr_description|task|uploaded_files)\b|issue text|^#+ |\btask is to\b|"
+    r"^(?:given|write|implement|describe|find|solve|fix) |^---|\[search\]|### ",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ADDRESSING = re.compile(
+    r"\b(?:I'm|I'd|I am|I want|I need|I have|I would|can you|could you|help me|our|my)\b|[我你您]",
+    re.IGNORECASE,
+)
+
+
+@dataclass(slots=True)
+class _Mood:
+    """Evidence for a chat (above zero) or a task run (zero and below)."""
+
+    evidence: float = 0.0
+    has_system: bool = False
+    has_user: bool = False
+    num_replies: int = 0
+
+    @property
+    def is_chat(self) -> bool:
+        return self.evidence > 0
+
+    def hear(self, turn: Turn) -> None:
+        if turn.speaker is Speaker.SYSTEM:
+            self.has_system = True
+            self.evidence += 2.0 * bool(_SERVICE_SYSTEM.search(turn.text))
+            self.evidence -= 2.0 * bool(_TASK_SYSTEM.search(turn.text))
+        elif turn.speaker is Speaker.USER:
+            self._hear_user(turn.text)
+        elif turn.speaker is Speaker.ASSISTANT:
+            self.evidence -= 1.5 * (bool(turn.parts) and turn.acts)
+
+    def _hear_user(self, text: str) -> None:
+        if self.has_user:
+            self.evidence += 1.0 if self.num_replies < 4 and len(text) < 1000 else 0.0
+            self.num_replies += 1
+            return
+        self.has_user = True
+        self.evidence += 2.0 * bool(_GREETING.match(text))
+        self.evidence += 1.0 * bool(_ADDRESSING.search(text[:600]))
+        self.evidence -= 2.0 * bool(_TASK_OPENING.search(text))
+        self.evidence -= 1.5 if len(text) > 1200 else 0.5
+
+
+def read_conversation(
+    messages: Sequence[Mapping[str, Any]], *, lookahead: bool = True
+) -> Conversation:
+    """Read OpenAI chat messages of any shape.
+
+    Args:
+        messages: The conversation; see `memdecay.classifier.messages.chat_message` for the shapes.
+        lookahead: Whether later messages may bear on earlier ones. Without it, what is said about
+            a message depends on it and those before it only.
+    """
+    reader = _Reader()
+    turns = []
+    for index, message in enumerate(messages):
+        turn = reader.read(index, chat_message(message))
+        turns.append((turn, reader.mood.is_chat))
+    final = reader.mood.is_chat
+    return Conversation(
+        tuple(_with_chat(turn, final if lookahead else so_far) for turn, so_far in turns), lookahead
+    )
+
+
+def _with_chat(turn: Turn, is_chat: bool) -> Turn:
+    from dataclasses import replace
+
+    return replace(turn, is_chat=is_chat)

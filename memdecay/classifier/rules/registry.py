@@ -1,0 +1,44 @@
+"""All rules, in one list."""
+
+from __future__ import annotations
+
+from memdecay.classifier.rules import (
+    calls,
+    examples,
+    replies,
+    results,
+    reuse,
+    roles,
+    scaffold,
+    status,
+    thoughts,
+)
+from memdecay.classifier.rules.rule import Rule
+
+DEFAULT_RULES: tuple[Rule, ...] = (
+    Rule("role_default", "who speaks", roles.role_default),
+    Rule("standing_instructions", "system messages, statements of a task", roles.standing_instructions),
+    Rule("worked_examples", "demonstrations inside instructions", examples.worked_examples, 2.0),
+    Rule("example_turns", "demonstrations as turns", examples.example_turns, 2.0),
+    Rule("text_calls", "calls written as text", calls.text_calls),
+    Rule("code_bodies", "code that the agent writes", calls.code_bodies),
+    Rule("final_answers", "answers marked as final", calls.final_answers),
+    Rule("thoughts", "prose around calls", thoughts.thoughts),
+    Rule("decision_words", "words that choose or conclude", thoughts.decision_words),
+    Rule("retelling", "long thoughts that retell", thoughts.retelling),
+    Rule("user_facts", "ids, confirmations, preferences of a user", replies.user_facts),
+    Rule("user_talk", "questions and thanks of a user", replies.user_talk),
+    Rule("agent_replies", "answers without a call", replies.agent_replies),
+    Rule("agent_proposals", "details put up for confirmation", replies.agent_proposals),
+    Rule("short_results", "short results as a whole", results.short_results),
+    Rule("result_bulk", "long results", results.result_bulk),
+    Rule("result_heads", "how long results begin", results.result_heads),
+    Rule("asked_terms", "pieces with the call's own words", results.asked_terms),
+    Rule("status_lines", "status and exit codes", status.status_lines),
+    Rule("error_lines", "error messages", status.error_lines),
+    Rule("stack_frames", "stack frames", status.stack_frames),
+    Rule("boilerplate", "prompts, counters, control tokens", scaffold.boilerplate),
+    Rule("state_rules", "what a scaffold demands now", scaffold.state_rules),
+    Rule("reused_values", "values that later calls quote", reuse.reused_values),
+)
+"""Tried in this order; the order has no bearing on the outcome."""

@@ -1,0 +1,87 @@
+"""Conversation between a person and the agent: questions, facts given, confirmations, answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from memdecay.classifier.regions import Region
+from memdecay.classifier.rules.conversation import Conversation, Speaker, Turn
+from memdecay.classifier.rules.rule import Proposal
+from memdecay.classifier.rules.thoughts import prose
+
+_FACT = re.compile(
+    r"[\w.]+@[\w.]+|#?\b[A-Z]*\d{4,}\b|\b\w+_\w+_\d+\b|\b[A-Z0-9]{6,}\b|"
+    r"\bmy (?:name|zip|e-?mail|user|order|address|id|reservation|phone)\b[^?]{0,60}\b(?:is|are)\b|"
+    r"\b(?:name is|zip code)\b",
+)
+_CONFIRMATION = re.compile(
+    r"\s*(?:yes|yep|yeah|sure|confirmed?|go ahead|please (?:proceed|go ahead|do)|correct|"
+    r"that(?:'s| is) (?:correct|right|fine)|sounds good|ok(?:ay)?|alright|no,|exactly|"
+    r"是的|好的|可以)(?:\b|(?<=[的以]))",
+    re.IGNORECASE,
+)
+_PREFERENCE = re.compile(
+    r"\b(?:I(?:'d| would) (?:like|prefer|rather)|prefer|instead|only|use (?:my|the)|"
+    r"I want|I don'?t want|as long as|rather|change it|exchange|refund|reason|"
+    r"because|cheapest|let's|please (?:use|book|cancel|change|proceed|add|make))\b",
+    re.IGNORECASE,
+)
+_THANKS = re.compile(
+    r"\s*(?:thank|thanks|great|perfect|that's all|bye|goodbye|谢谢)|###\w+###", re.IGNORECASE
+)
+_PROPOSAL = re.compile(
+    r"\b(?:do you (?:want|confirm|agree)|would you like (?:me )?to (?:proceed|go ahead|continue)|"
+    r"please (?:confirm|reply|respond)|\(yes/no\)|confirm \(?[\"']?yes|shall I|"
+    r"like to proceed|confirm (?:if|that|whether|the|this|your))\b",
+    re.IGNORECASE,
+)
+_DETAIL = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s|:\s*\$?\d|\*\*")
+
+
+def user_facts(conversation: Conversation) -> Iterator[Proposal]:
+    """Propose key_decision where a user gives ids and facts, confirms or fixes a preference."""
+    for turn in conversation.of(Speaker.USER):
+        if turn.is_opening or len(turn.text) > 2000:
+            continue
+        if _FACT.search(turn.text):
+            yield _whole(turn, Region.KEY_DECISION, 0.8)
+        elif _CONFIRMATION.match(turn.text) and "?" not in turn.text:
+            yield _whole(turn, Region.KEY_DECISION, 0.8)
+        elif _PREFERENCE.search(turn.text):
+            yield _whole(turn, Region.KEY_DECISION, 0.5)
+
+
+def user_talk(conversation: Conversation) -> Iterator[Proposal]:
+    """Propose recent_dialogue for a user's questions, thanks and small talk."""
+    for turn in conversation.of(Speaker.USER):
+        if turn.is_opening:
+            continue
+        if _THANKS.match(turn.text):
+            yield _whole(turn, Region.RECENT_DIALOGUE, 0.8)
+        elif "?" in turn.text or "？" in turn.text:
+            yield _whole(turn, Region.RECENT_DIALOGUE, 0.4)
+
+
+def agent_replies(conversation: Conversation) -> Iterator[Proposal]:
+    """Propose recent_dialogue for an agent's answers in a chat, key_decision for a task's last."""
+    for turn in conversation.of(Speaker.ASSISTANT):
+        if turn.acts or turn.parts:
+            continue
+        region = Region.RECENT_DIALOGUE if turn.is_chat else Region.KEY_DECISION
+        for start, end in prose(turn):
+            yield Proposal(turn.index, start, end, region, 0.7)
+
+
+def agent_proposals(conversation: Conversation) -> Iterator[Proposal]:
+    """Propose key_decision for the details of what an agent asks the user to confirm."""
+    for turn in conversation.of(Speaker.ASSISTANT):
+        if turn.acts or not turn.is_chat or not _PROPOSAL.search(turn.text):
+            continue
+        for segment in turn.segments:
+            if _DETAIL.search(turn.segment_text(segment)):
+                yield Proposal(turn.index, segment.start, segment.end, Region.KEY_DECISION, 0.9)
+
+
+def _whole(turn: Turn, region: Region, confidence: float) -> Proposal:
+    return Proposal(turn.index, 0, len(turn.text), region, confidence)

@@ -1,0 +1,68 @@
+"""Status and error lines of results, and the stack frames around them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from memdecay.classifier.regions import Region
+from memdecay.classifier.rules.conversation import Conversation, Speaker
+from memdecay.classifier.rules.rule import Proposal
+
+_STATUS = re.compile(
+    r"<returncode>|\bexit (?:code|status)\b|\breturn code\b|\bexitcode\b|"
+    r"^\s*(?:applied edit|file (?:updated|created|written|saved)|found \d+|no (?:matches|results|such)|"
+    r"the file .* has been|executed successfully|your code did not|successfully|created |"
+    r"\[?(?:\d+ )?(?:passed|failed|ok)\b|\(?success|done\.?$|nothing happens)|"
+    r"\b(?:FAILED|FAIL|\d+ passed|\d+ failed|AssertionError)\b|"
+    r"\"(?:status|error|success|message)\"\s*:|not found\b|did not (?:run|match|find)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ERROR = re.compile(
+    r"(?:^|\s|\.)\w*(?:Error|Exception|Warning)\b\s*:|^\s*(?:error|fatal|e {2,}|failed|invalid|usage)\b|"
+    r"command not found|no such file|permission denied|\bcannot\b|\bcould not\b|unable to",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FRAME = re.compile(
+    r"^\s*(?:File \".*\", line \d+|at [\w.$<>]+\(|Traceback \(|~{2,}|\^+\s*$|-{10,}|={10,}|"
+    r"(?:-{2,}>)?\s*\d+ +\w|\w+\.py:\d+: in )",
+)
+_RAISED = re.compile(r"^\s*(?:\w+\.)*\w*(?:Error|Exception)\b", re.MULTILINE)
+
+
+def status_lines(conversation: Conversation) -> Iterator[Proposal]:
+    """Propose tool_summary for lines with a status, an exit code or an outcome."""
+    yield from _matching(conversation, _STATUS, Region.TOOL_SUMMARY, 0.7)
+
+
+def error_lines(conversation: Conversation) -> Iterator[Proposal]:
+    """Propose tool_summary for error messages."""
+    yield from _matching(conversation, _ERROR, Region.TOOL_SUMMARY, 0.6)
+
+
+def stack_frames(conversation: Conversation) -> Iterator[Proposal]:
+    """Propose ordinary_context for the stack frames above an error message."""
+    for turn in conversation.of(Speaker.RESULT):
+        if "Traceback" not in turn.text and "  File " not in turn.text and "\tat " not in turn.text:
+            continue
+        in_stack = False
+        for segment in turn.segments:
+            text = turn.segment_text(segment)
+            if _FRAME.match(text):
+                in_stack = True
+            elif _RAISED.match(text) or not text.startswith((" ", "\t")):
+                in_stack = False
+            if in_stack:
+                yield Proposal(turn.index, segment.start, segment.end, Region.ORDINARY_CONTEXT, 0.8)
+
+
+def _matching(
+    conversation: Conversation, pattern: re.Pattern[str], region: Region, confidence: float
+) -> Iterator[Proposal]:
+    for turn in conversation.of(Speaker.RESULT):
+        seen: set[str] = set()
+        for segment in turn.segments:
+            text = turn.segment_text(segment)
+            if pattern.search(text) and text not in seen:
+                seen.add(text)
+                yield Proposal(turn.index, segment.start, segment.end, region, confidence)

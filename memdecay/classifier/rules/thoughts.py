@@ -1,0 +1,72 @@
+"""What an agent says beside its actions: decisions, and retelling of what it saw."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from memdecay.classifier.regions import Region
+from memdecay.classifier.rules.conversation import Conversation, Speaker, Turn
+from memdecay.classifier.rules.rule import Proposal
+from memdecay.classifier.rules.segments import Segment
+
+_CHOICE = re.compile(
+    r"\b(?:let'?s|let me|I(?:'ll| will| need| should| can| must|'m going| am going)|"
+    r"need(?:s)? to|should|next|now I|first|then I|we (?:need|can|should|will)|"
+    r"so |therefore|thus|because|plan|fix|must be|the (?:issue|problem|error|root cause|answer) is|"
+    r"seems|suggests|means|instead|try)\b|接下来|需要|应该|因此",
+    re.IGNORECASE,
+)
+_RETELLING = re.compile(
+    r"^\s*(?:thought:\s*)?(?:the (?:search|page|screenshot|output|result|observation|file|"
+    r"command|dropdown|list)\b[^.]*\b(?:has|have|was|were|is|are|shows?|provides?|contains?|"
+    r"lists?|mentions?)\b|(?:we|I) (?:are|have|see|saw|can see|was|were)\b|now that\b)",
+    re.IGNORECASE,
+)
+_THOUGHT_TAG = re.compile(r"^\s*(?:thoughts?(?: \d+)?|reason(?:ing)?|plan)\s*[:：]|^\s*<think", re.IGNORECASE)
+
+
+def thoughts(conversation: Conversation) -> Iterator[Proposal]:
+    """Propose key_decision for the prose around a call, and for whatever is marked as a thought."""
+    for turn in conversation.of(Speaker.ASSISTANT):
+        is_thinking = turn.acts or bool(turn.parts) or bool(_THOUGHT_TAG.match(turn.text))
+        if not is_thinking:
+            continue
+        for start, end in prose(turn):
+            yield Proposal(turn.index, start, end, Region.KEY_DECISION, 0.6)
+
+
+def decision_words(conversation: Conversation) -> Iterator[Proposal]:
+    """Propose key_decision where words choose, conclude or plan."""
+    for turn, segment, text in _prose_segments(conversation):
+        if _CHOICE.search(text):
+            yield Proposal(turn.index, segment.start, segment.end, Region.KEY_DECISION, 0.4)
+
+
+def retelling(conversation: Conversation) -> Iterator[Proposal]:
+    """Propose ordinary_context for sentences of a long thought that retell and choose nothing."""
+    for turn, segment, text in _prose_segments(conversation):
+        is_last = segment.end >= len(turn.text)
+        if len(turn.text) > 250 and not is_last and _RETELLING.match(text) and not _CHOICE.search(text):
+            yield Proposal(turn.index, segment.start, segment.end, Region.ORDINARY_CONTEXT, 0.8)
+
+
+def prose(turn: Turn) -> Iterator[tuple[int, int]]:
+    """Yield the stretches of an assistant's text that are no call, code or final answer."""
+    position = 0
+    for part in turn.parts:
+        if part.start > position:
+            yield position, part.start
+        position = part.end
+    if position < len(turn.text):
+        yield position, len(turn.text)
+
+
+def _prose_segments(conversation: Conversation) -> Iterator[tuple[Turn, Segment, str]]:
+    for turn in conversation.of(Speaker.ASSISTANT):
+        if turn.is_chat and not turn.acts:
+            continue
+        stretches = list(prose(turn))
+        for segment in turn.segments:
+            if any(start <= segment.start < end for start, end in stretches):
+                yield turn, segment, turn.segment_text(segment)
