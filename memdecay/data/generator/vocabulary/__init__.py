@@ -1,0 +1,1 @@
+"""Names, things and invented facts that the runs are about."""
