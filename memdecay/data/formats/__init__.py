@@ -1,0 +1,1 @@
+"""Importers: one module per format in ``readers``, and the cleaning that all of them share."""

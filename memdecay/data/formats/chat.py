@@ -1,0 +1,167 @@
+"""Chat messages of any vendor's spelling, as messages of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from memdecay.data.formats.blocks import split_blocks
+from memdecay.data.formats.calls import read_call
+from memdecay.data.formats.items import ITEM_READERS, read_reasoning
+from memdecay.data.formats.report import Notes
+from memdecay.data.formats.values import as_list, as_map, as_str, first_str, unpack_json
+from memdecay.data.trace import Message
+
+ROLES = {
+    "human": "user",
+    "usermessage": "user",
+    "humanmessage": "user",
+    "ai": "assistant",
+    "gpt": "assistant",
+    "chatgpt": "assistant",
+    "bing": "assistant",
+    "bard": "assistant",
+    "bot": "assistant",
+    "model": "assistant",
+    "agent": "assistant",
+    "gemini": "assistant",
+    "assistantmessage": "assistant",
+    "aimessage": "assistant",
+    "developer": "system",
+    "systemmessage": "system",
+    "function": "tool",
+    "functionmessage": "tool",
+    "function_response": "tool",
+    "functionexecutionresultmessage": "tool",
+    "toolmessage": "tool",
+    "toolresult": "tool",
+    "tool_response": "tool",
+    "tool_result": "tool",
+    "observation": "tool",
+    "ipython": "tool",
+}
+_KEPT_FIELDS = ("name", "agent", "kind")
+_RESULT_ID_KEYS = ("tool_call_id", "toolCallId", "call_id", "tool_use_id")
+
+
+def read_messages(raws: Iterable[object], notes: Notes, where: str = "") -> list[Message]:
+    """Read chat messages and OpenAI Responses items, in order.
+
+    Args:
+        raws: Messages of OpenAI's, Anthropic's, LangChain's or a similar shape.
+        notes: Counts what is no message.
+        where: The place in the file, for the report.
+
+    Returns:
+        The messages; one that holds several tool results becomes several.
+    """
+    messages: list[Message] = []
+    reasoning: list[str] = []
+    for raw in raws:
+        if not isinstance(raw, Mapping):
+            notes.skip("message that is no object", where=where)
+            continue
+        reader = ITEM_READERS.get(as_str(raw.get("type"))) if "role" not in raw else None
+        if reader is None and raw.get("type") == "reasoning" and "role" not in raw:
+            reasoning += read_reasoning(raw, notes)
+            continue
+        read = reader(raw, notes) if reader else _read_message(raw, notes, where)
+        if reasoning and read:
+            read[0] = _with_reasoning(read[0], reasoning)
+            reasoning = []
+        messages += read
+    if reasoning:
+        messages.append(_with_reasoning(Message("assistant"), reasoning))
+    return messages
+
+
+def role_of(name: str) -> str:
+    """Return the usual name of a role; a free-text name stays as it is."""
+    return ROLES.get(name.lower(), name.lower() if name.lower() in _PLAIN_ROLES else name)
+
+
+_PLAIN_ROLES = {"system", "user", "assistant", "tool"}
+
+
+def _read_message(raw: Mapping[str, Any], notes: Notes, where: str) -> list[Message]:
+    raw = _unwrap(raw)
+    parts = split_blocks(_raw_content(raw), notes)
+    calls = [*parts.calls, *_structured_calls(raw, notes)]
+    role = _role(raw, bool(calls), notes, where)
+    extra = _extra(raw, role, parts.reasoning)
+    messages = list(parts.results)
+    if parts.text or calls or not messages:
+        message = Message(role, parts.text, tuple(calls), tuple(extra.items()))
+        # Text before the results keeps its place; results come first otherwise.
+        messages.insert(0 if parts.text_first else len(messages), message)
+    return messages
+
+
+def _unwrap(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Open LangChain's serialized messages and envelopes with one message inside."""
+    if "kwargs" in raw and isinstance(raw.get("id"), list):
+        name = as_str(raw["id"][-1]) if raw["id"] else ""
+        return {"role": name.removesuffix("Chunk"), **as_map(raw["kwargs"])}
+    if "data" in raw and as_str(raw.get("type")) and as_map(raw["data"]):
+        return {"role": raw["type"], **as_map(raw["data"])}
+    for key in ("message", "content"):
+        inner = as_map(raw.get(key))
+        if "role" not in raw and ("role" in inner or "parts" in inner):
+            return inner
+    return raw
+
+
+def _raw_content(raw: Mapping[str, Any]) -> object:
+    for key in ("content", "parts", "value", "text", "message"):
+        if raw.get(key) is not None:
+            return raw[key]
+    error = as_map(raw.get("error")).get("message")
+    return error if isinstance(error, str) else None
+
+
+def _structured_calls(raw: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
+    listed = raw.get("tool_calls", raw.get("toolCalls"))
+    more = as_map(raw.get("additional_kwargs"))
+    if not listed:
+        listed = more.get("tool_calls")
+    calls = [read_call(call, notes) for call in as_list(unpack_json(listed))]
+    legacy = as_map(raw.get("function_call") or more.get("function_call"))
+    if legacy and not calls:
+        calls.append(read_call(legacy, notes))
+    return [call for call in calls if call is not None]
+
+
+def _role(raw: Mapping[str, Any], has_calls: bool, notes: Notes, where: str) -> str:
+    name = first_str(raw, ("role", "from", "type", "author", "source"))
+    role = role_of(name)
+    if first_str(raw, _RESULT_ID_KEYS) and not has_calls and role != "tool":
+        notes.repair("tool result under another role, made a tool message", where=where)
+        return "tool"
+    if not name or role == "message":
+        notes.repair("message without a role", where=where)
+        return "assistant" if has_calls else "user"
+    return role
+
+
+def _extra(raw: Mapping[str, Any], role: str, reasoning: list[str]) -> dict[str, Any]:
+    extra: dict[str, Any] = {key: raw[key] for key in _KEPT_FIELDS if as_str(raw.get(key))}
+    if role == "tool":
+        call_id = first_str(raw, _RESULT_ID_KEYS)
+        listed = as_list(raw.get("tool_call_ids"))
+        call_id = call_id or (as_str(listed[0]) if listed else "")
+        call_id = call_id or (first_str(raw, ("id",)) if "requestor" in raw else "")
+        extra |= {"tool_call_id": call_id} if call_id else {}
+        name = first_str(raw, ("name", "toolName", "tool_name", "function"))
+        extra |= {"name": name} if name else {}
+        if raw.get("is_error") is True or raw.get("isError") is True:
+            extra["is_error"] = True
+    thoughts = [as_str(raw.get(key)) for key in ("reasoning_content", "reasoning")]
+    thoughts = [thought for thought in dict.fromkeys([*thoughts, *reasoning]) if thought]
+    return extra | ({"reasoning_content": "\n".join(thoughts)} if thoughts else {})
+
+
+def _with_reasoning(message: Message, reasoning: list[str]) -> Message:
+    extra = dict(message.extra)
+    texts = [*reasoning, as_str(extra.get("reasoning_content"))]
+    extra["reasoning_content"] = "\n".join(text for text in texts if text)
+    return Message(message.role, message.content, message.tool_calls, tuple(extra.items()))

@@ -1,0 +1,83 @@
+"""From a reader's draft to a clean trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memdecay.data.formats.base import Draft
+from memdecay.data.formats.calls import pair_calls
+from memdecay.data.formats.report import Notes
+from memdecay.data.formats.text import clean_text
+from memdecay.data.formats.values import MAX_DEPTH
+from memdecay.data.trace import Message, Span, Trace
+
+
+def finish_draft(draft: Draft, trace_id: str, notes: Notes) -> Trace | None:
+    """Clean every text of a draft, pair its calls and make it a trace.
+
+    Returns:
+        The trace, or None (noted) for a conversation without messages.
+    """
+    if not draft.messages:
+        notes.skip("conversation without messages", where=draft.where)
+        return None
+    messages, spans = [], []
+    for index, message in enumerate(draft.messages):
+        own = [span for span in draft.spans if span.message == index]
+        content, moved = _clean_content(message.content, own, notes)
+        spans += moved
+        messages.append(_clean_message(message, content, notes))
+    extra = clean_value(draft.extra, notes)
+    return Trace(
+        id=clean_text(trace_id, notes),
+        messages=pair_calls(messages, notes),
+        source=clean_text(draft.source, notes),
+        spans=tuple(spans),
+        extra=tuple(
+            (key, value) for key, value in extra.items() if value not in (None, "", {}, [])
+        ),
+    )
+
+
+def clean_value(value: Any, notes: Notes, depth: int = 0) -> Any:
+    """Clean the texts inside a JSON value; what is nested too deeply is left out and noted."""
+    if isinstance(value, str):
+        return clean_text(value, notes)
+    if depth >= MAX_DEPTH:
+        notes.skip("value nested too deeply")
+        return None
+    if isinstance(value, Mapping):
+        return {
+            clean_text(str(key), notes): clean_value(item, notes, depth + 1)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [clean_value(item, notes, depth + 1) for item in value]
+    return value
+
+
+def _clean_message(message: Message, content: str, notes: Notes) -> Message:
+    return Message(
+        role=clean_text(message.role, notes),
+        content=content,
+        tool_calls=tuple(clean_value(dict(call), notes) for call in message.tool_calls),
+        extra=tuple(clean_value(dict(message.extra), notes).items()),
+    )
+
+
+def _clean_content(content: str, spans: list[Span], notes: Notes) -> tuple[str, list[Span]]:
+    """Clean a text piece by piece between its labels, so that they move along with it."""
+    if not spans:
+        return clean_text(content, notes), []
+    pieces: list[str] = []
+    moved = []
+    end = length = 0
+    for span in spans:
+        pieces.append(clean_text(content[end : span.start], notes))
+        start = length + len(pieces[-1])
+        pieces.append(clean_text(content[span.start : span.end], notes))
+        length, end = start + len(pieces[-1]), span.end
+        moved.append(Span(span.message, start, length, span.region))
+    pieces.append(clean_text(content[end:], notes))
+    return "".join(pieces), [span for span in moved if span.end > span.start]

@@ -1,0 +1,60 @@
+"""Items of OpenAI's Responses API that are no messages: calls, their outputs, reasoning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from memdecay.data.formats.calls import tool_call
+from memdecay.data.formats.content import content_text
+from memdecay.data.formats.report import Notes
+from memdecay.data.formats.values import as_map, as_str, first_str, unpack_json
+from memdecay.data.trace import Message
+
+
+def _call_item(raw: Mapping[str, Any], notes: Notes) -> list[Message]:
+    name = first_str(raw, ("name",)) or as_str(raw.get("type")).removesuffix("_call")
+    keys = ("arguments", "input", "action", "operation", "queries", "code")
+    arguments = next((raw[key] for key in keys if raw.get(key) is not None), None)
+    call_id = first_str(raw, ("call_id", "id"))
+    if as_str(raw.get("type")) == "custom_tool_call" and isinstance(arguments, str):
+        arguments = {"input": arguments}
+    return [Message("assistant", "", (tool_call(name, arguments, call_id, notes),))]
+
+
+def _output_item(raw: Mapping[str, Any], notes: Notes) -> list[Message]:
+    extra = {"tool_call_id": first_str(raw, ("call_id", "id"))}
+    return [Message("tool", content_text(_output(raw), notes), (), tuple(extra.items()))]
+
+
+def _output(raw: Mapping[str, Any]) -> object:
+    """Return the output; Codex wraps a command's output in JSON with its metadata."""
+    output = unpack_json(raw.get("output"))
+    wrapped = as_map(output).get("output", as_map(output).get("content"))
+    return raw.get("output") if wrapped is None else wrapped
+
+
+def read_reasoning(raw: Mapping[str, Any], notes: Notes) -> list[str]:
+    """Return the text of a reasoning item, none if it is encrypted."""
+    texts = [content_text(raw.get(key), notes) for key in ("summary", "content")]
+    text = "\n".join(text for text in texts if text)
+    if not text:
+        notes.skip("encrypted reasoning")
+        return []
+    return [text]
+
+
+ITEM_READERS: dict[str, Callable[[Mapping[str, Any], Notes], list[Message]]] = {
+    "function_call": _call_item,
+    "custom_tool_call": _call_item,
+    "local_shell_call": _call_item,
+    "web_search_call": _call_item,
+    "file_search_call": _call_item,
+    "computer_call": _call_item,
+    "mcp_call": _call_item,
+    "code_interpreter_call": _call_item,
+    "function_call_output": _output_item,
+    "custom_tool_call_output": _output_item,
+    "local_shell_call_output": _output_item,
+    "computer_call_output": _output_item,
+}

@@ -1,0 +1,55 @@
+"""AutoGen sessions: recorded model calls, each with its whole prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memdecay.data.formats.base import CERTAIN, NO, Draft, Format, each_item
+from memdecay.data.formats.chat import read_messages
+from memdecay.data.formats.report import Notes
+from memdecay.data.formats.source import Sample
+from memdecay.data.formats.values import as_list, as_map, as_str, maps
+from memdecay.data.trace import Message
+
+_TYPES = {"SystemMessage", "UserMessage", "AssistantMessage", "FunctionExecutionResultMessage"}
+
+
+def score(sample: Sample) -> int:
+    """Tell records with AutoGen's message types."""
+    for record in sample.records():
+        if any(turn.get("type") in _TYPES for turn in (record, *maps(record.get("messages")))):
+            return CERTAIN
+    return NO
+
+
+def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft]:
+    raws = as_list(record.get("messages")) or ([record] if record.get("type") in _TYPES else [])
+    messages = [message for raw in raws for message in _turn(raw, notes, where)]
+    reply = as_map(record.get("response"))
+    if "content" in reply:
+        thought = {"reasoning_content": reply.get("thought")}
+        content = reply["content"]
+        messages += _turn({"type": "AssistantMessage", "content": content, **thought}, notes, where)
+    elif record.get("mode"):
+        notes.notice("model call without a response", where=where)
+    yield Draft(messages)
+
+
+def _turn(raw: object, notes: Notes, where: str) -> list[Message]:
+    """Read a message; calls and results stand in the content without a type of their own."""
+    turn = as_map(raw)
+    content = as_list(turn.get("content"))
+    if turn.get("type") == "FunctionExecutionResultMessage":
+        return read_messages(({"role": "tool", **result} for result in maps(content)), notes, where)
+    if content and all({"name", "arguments"} <= set(as_map(item)) for item in content):
+        spelled = {"role": "assistant", "content": turn.get("thought"), "tool_calls": content}
+        return read_messages([spelled], notes, where)
+    name = as_str(turn.get("source"))
+    spelled = {"role": turn.get("type"), **turn} | ({"name": name} if name else {})
+    return read_messages([spelled] if turn else [raw], notes, where)
+
+
+FORMAT = Format(
+    "autogen", "AutoGen session", score, each_item(_read), merges=True, is_one_task=True
+)

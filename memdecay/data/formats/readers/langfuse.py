@@ -1,0 +1,103 @@
+"""Langfuse exports: the generations of a trace, as JSON strings or parsed, or as ChatML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memdecay.data.formats.base import CERTAIN, NO, Draft, Format, each_item
+from memdecay.data.formats.chat import read_messages
+from memdecay.data.formats.exchange import exchange, is_message
+from memdecay.data.formats.report import Notes
+from memdecay.data.formats.source import Sample
+from memdecay.data.formats.values import (
+    as_list,
+    as_map,
+    as_str,
+    dump_json,
+    first_str,
+    maps,
+    unpack_json,
+)
+
+_MODEL_CALLS = ("GENERATION", "generation")
+_OBSERVATION_TYPES = {"GENERATION", "SPAN", "EVENT", "AGENT", "TOOL", "CHAIN", "RETRIEVER"}
+
+
+def score(sample: Sample) -> int:
+    """Tell exports with observations, loose observations, or ChatML by observation id."""
+    for record in sample.records():
+        if any({"type", "traceId"} & set(item) for item in maps(record.get("observations"))):
+            return CERTAIN
+        if "traceId" in record and record.get("type") in _OBSERVATION_TYPES:
+            return CERTAIN
+        if record and all(_is_chatml(value) for value in record.values()):
+            return CERTAIN
+    return NO
+
+
+def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft]:
+    if "observations" not in record and record and all(_is_chatml(v) for v in record.values()):
+        yield from _chatml(record, notes)
+        return
+    trace = as_map(record.get("trace")) or record
+    observations = list(maps(record.get("observations"))) or (
+        [record] if "traceId" in record else []
+    )
+    calls = [item for item in observations if item.get("type") in _MODEL_CALLS]
+    calls.sort(key=lambda item: as_str(item.get("startTime")))
+    notes.skip("observation that is no model call", len(observations) - len(calls), where)
+    facts = _facts(trace)
+    for call in calls or ([trace] if "observations" in record or not observations else []):
+        messages = exchange(call.get("input"), call.get("output"), notes, where)
+        if messages:
+            model = {"meta": {**facts.get("meta", {}), "model": call.get("model")}}
+            yield Draft(messages, facts | model, where=where)
+        else:
+            notes.skip("model call without messages", where=where)
+
+
+def _facts(trace: Mapping[str, Any]) -> dict[str, Any]:
+    task = first_str(trace, ("traceId", "id"))
+    meta = {key: trace[key] for key in ("name", "tags", "sessionId") if trace.get(key)}
+    meta |= {"metadata": unpack_json(trace["metadata"])} if trace.get("metadata") else {}
+    return {"task_id": task, "meta": meta}
+
+
+def _is_chatml(value: object) -> bool:
+    sides = [as_map(as_map(value).get(side)) for side in ("input", "output")]
+    return any("success" in side for side in sides)
+
+
+def _chatml(record: Mapping[str, Any], notes: Notes) -> Iterator[Draft]:
+    for name, observation in record.items():
+        before, after = (_side(observation, side, name, notes) for side in ("input", "output"))
+        raws = after if before and after[: len(before)] == before else before + after
+        messages = read_messages((_spelled(raw) for raw in raws), notes, name)
+        if messages:
+            tools = next((raw["tools"] for raw in maps(raws) if raw.get("tools")), None)
+            yield Draft(messages, {"tools": tools} if tools else {}, where=name)
+
+
+def _side(observation: object, side: str, name: str, notes: Notes) -> list[Any]:
+    value = as_map(as_map(observation).get(side))
+    if value and value.get("success") is not True:
+        notes.skip(f"{side} that Langfuse could not read", where=name)
+    return as_list(value.get("data"))
+
+
+def _spelled(raw: object) -> object:
+    """Open a message that stands under ``json``; other JSON is a tool's result."""
+    item = as_map(raw)
+    inner = as_map(item.get("json"))
+    if not inner or "role" in item:
+        return raw
+    message = as_map(inner.get("message"))
+    if message or is_message(inner):
+        return message or inner
+    return {"role": "tool", "content": dump_json(inner)}
+
+
+FORMAT = Format(
+    "langfuse", "Langfuse export", score, each_item(_read), merges=True, is_one_task=True
+)

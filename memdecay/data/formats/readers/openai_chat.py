@@ -1,0 +1,129 @@
+"""OpenAI chat messages: one conversation a line, a list of them, or the bare message list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memdecay.data.formats.base import GENERIC, NO, Draft, Format, guarded
+from memdecay.data.formats.chat import read_messages
+from memdecay.data.formats.exchange import reply_messages
+from memdecay.data.formats.facts import run_facts
+from memdecay.data.formats.report import Notes
+from memdecay.data.formats.source import Record, Sample, Source
+from memdecay.data.formats.values import as_list, as_map, as_str, first_str, unpack_json
+from memdecay.data.trace import Message
+
+_LIST_KEYS = ("messages", "conversation", "traj", "chat", "dialog", "dialogue")
+_ENVELOPES = ("data", "body", "request", "input", "inputs", "kwargs", "sample", "example")
+_REPLY_KEYS = ("response", "completion", "choices", "output", "outputs", "answer_message")
+
+
+def score(sample: Sample) -> int:
+    """Tell whether objects hold a message list or are messages themselves."""
+    return GENERIC if any(_is_chat(value) for value in sample.values) else NO
+
+
+def read(source: Source) -> Iterator[Draft]:
+    """Yield a conversation for each message list; loose messages together make one."""
+    loose: list[Record] = []
+    for record in source.values():
+        for part in _parts(record):
+            if _is_loose_message(part.value):
+                loose.append(part)
+            else:
+                yield from guarded(_conversations, part, source.notes)
+    if loose:
+        whole = Record([part.value for part in loose], loose[0].where)
+        yield from guarded(_conversations, whole, source.notes)
+
+
+def _parts(record: Record) -> Iterator[Record]:
+    """Open a list of conversations; a list of messages is one conversation."""
+    value = record.value
+    if not isinstance(value, list) or any(_is_loose_message(item) for item in value):
+        yield record
+        return
+    for number, item in enumerate(value, 1):
+        place = f"item {number}"
+        yield Record(item, f"{record.where}, {place}" if record.where else place)
+
+
+def _conversations(record: Record, notes: Notes) -> Iterator[Draft]:
+    if isinstance(record.value, list):
+        yield Draft(read_messages(record.value, notes, record.where))
+        return
+    owner, key = _message_list(as_map(record.value))
+    if owner is None:
+        notes.skip("record without messages", where=record.where)
+        return
+    messages = _system(owner, notes) + read_messages(
+        as_list(unpack_json(owner[key])), notes, record.where
+    )
+    messages += _reply(as_map(record.value), owner, messages, notes)
+    used = {key, "system", "role"} | (set(_ENVELOPES) if owner is not record.value else set())
+    facts = run_facts(record.value, used | set(_REPLY_KEYS))
+    if owner is not record.value:
+        facts = run_facts(owner, {key, "system"}) | facts
+    yield Draft(messages, facts, id=first_str(record.value, ("id",)))
+
+
+def _message_list(
+    record: Mapping[str, Any], depth: int = 0
+) -> tuple[Mapping[str, Any] | None, str]:
+    """Find the object that holds the message list, in envelopes up to three deep."""
+    for key in _LIST_KEYS:
+        listed = unpack_json(record.get(key))
+        if isinstance(listed, list) and any(isinstance(item, Mapping) for item in listed):
+            return record, key
+    for key in _ENVELOPES:
+        inner = as_map(unpack_json(record.get(key)))
+        if inner and depth < 3:
+            owner, found = _message_list(inner, depth + 1)
+            if owner is not None:
+                return owner, found
+    return None, ""
+
+
+def _system(owner: Mapping[str, Any], notes: Notes) -> list[Message]:
+    if not owner.get("system") or isinstance(owner["system"], bool):
+        return []
+    return read_messages([{"role": "system", "content": owner["system"]}], notes)
+
+
+def _reply(
+    record: Mapping[str, Any], owner: Mapping[str, Any], messages: list[Message], notes: Notes
+) -> list[Message]:
+    """Return the answer that a request log holds beside the messages."""
+    for holder in (record, owner):
+        for key in _REPLY_KEYS:
+            value = holder.get(key)
+            if value and not (isinstance(value, Mapping) and value is owner):
+                reply = reply_messages(value, notes)
+                return [] if messages[-len(reply) :] == reply else reply
+    return []
+
+
+def _is_chat(value: object) -> bool:
+    if isinstance(value, list):
+        return any(_is_chat(item) for item in value[:20])
+    record = as_map(value)
+    if _is_loose_message(value):
+        return True
+    owner, _ = _message_list(record)
+    return owner is not None
+
+
+def _is_loose_message(value: object) -> bool:
+    """Tell a message (or a Responses item) from an object that holds messages."""
+    record = as_map(value)
+    if any(isinstance(record.get(key), list) for key in _LIST_KEYS):
+        return False
+    if as_str(record.get("role")) and {"content", "tool_calls", "parts", "function_call"} & set(
+        record
+    ):
+        return True
+    return as_str(record.get("type")) in ("function_call", "function_call_output")
+
+
+FORMAT = Format("openai-chat", "OpenAI chat messages", score, read, merges=True)

@@ -1,0 +1,82 @@
+"""OpenAI Responses: input items and the output items of a response."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memdecay.data.formats.base import LIKELY, NO, Draft, Format, guarded
+from memdecay.data.formats.chat import read_messages
+from memdecay.data.formats.exchange import prompt_messages, reply_messages
+from memdecay.data.formats.facts import run_facts
+from memdecay.data.formats.report import Notes
+from memdecay.data.formats.source import Record, Sample, Source
+from memdecay.data.formats.values import as_list, as_map, as_str, first_str
+from memdecay.data.trace import Message
+
+_ITEM_TYPES = {"function_call", "function_call_output", "reasoning", "message", "item_reference"}
+_ITEM_TYPES |= {"custom_tool_call", "custom_tool_call_output", "web_search_call", "computer_call"}
+_CONVERSATION_KEYS = ("instructions", "input", "output", "items", "request", "response")
+
+
+def score(sample: Sample) -> int:
+    """Tell item lists, requests with ``input`` and responses with ``output`` items."""
+    return LIKELY if any(_fits(value) for value in sample.values) else NO
+
+
+def read(source: Source) -> Iterator[Draft]:
+    """Yield a conversation for each item list, request or response."""
+    for record in source.values():
+        yield from guarded(_conversation, record, source.notes)
+
+
+def _conversation(record: Record, notes: Notes) -> Iterator[Draft]:
+    value = record.value
+    if isinstance(value, list):
+        if any(_fits(item) for item in value if not _is_item(item)):
+            for number, item in enumerate(value, 1):
+                yield from _conversation(
+                    Record(item, f"{record.where} item {number}".strip()), notes
+                )
+            return
+        yield Draft(read_messages(value, notes, record.where), where=record.where)
+        return
+    if not isinstance(value, Mapping):
+        notes.skip("record that is no object", where=record.where)
+        return
+    messages = _request(as_map(value.get("request")) or value, notes, record.where)
+    reply = as_map(value.get("response")) or value
+    messages += reply_messages(as_list(reply.get("output")), notes, record.where)
+    facts = run_facts(value, _CONVERSATION_KEYS) | run_facts(
+        reply, [k for k in reply if k != "tools"]
+    )
+    yield Draft(messages, facts, id=first_str(value, ("id",)), where=record.where)
+
+
+def _request(request: Mapping[str, Any], notes: Notes, where: str) -> list[Message]:
+    instructions = as_str(request.get("instructions"))
+    messages = [Message("system", instructions)] if instructions else []
+    given = request.get("items") or request.get("input")
+    return messages + prompt_messages(given, notes, where)
+
+
+def _fits(value: object) -> bool:
+    if isinstance(value, list):
+        return any(_is_item(item) for item in value[:50]) or any(_fits(item) for item in value[:5])
+    record = as_map(value)
+    if "type" in record and "payload" in record:
+        return False
+    reply = as_map(record.get("response")) or record
+    lists = (record.get("input"), record.get("items"), reply.get("output"))
+    return any(_is_item(item) for listed in lists for item in as_list(listed)[:50])
+
+
+def _is_item(value: object) -> bool:
+    record = as_map(value)
+    kind = as_str(record.get("type"))
+    if kind == "message":
+        return isinstance(record.get("content"), list) and "role" in record
+    return kind in _ITEM_TYPES and "message" not in record and "value" not in record
+
+
+FORMAT = Format("openai-responses", "OpenAI Responses items", score, read, merges=True)

@@ -1,0 +1,122 @@
+"""OpenHands event streams: actions, and observations that name their cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memdecay.data.formats.base import CERTAIN, NO, Draft, Format, guarded
+from memdecay.data.formats.calls import read_call, tool_call
+from memdecay.data.formats.content import content_text
+from memdecay.data.formats.facts import run_facts
+from memdecay.data.formats.report import Notes
+from memdecay.data.formats.source import Record, Sample, Source
+from memdecay.data.formats.values import as_list, as_map, as_str, first_str, maps
+from memdecay.data.trace import Message
+
+_SILENT = {"agent_state_changed", "change_agent_state", "null", "recall", "condensation"}
+_THOUGHT_KEYS = ("thought", "content", "final_thought")
+
+
+def score(sample: Sample) -> int:
+    """Tell events with a source and an action or observation, or records with a history of them."""
+    records = sample.records()
+    inner = [event for record in records for event in maps(record.get("history"))]
+    return CERTAIN if any(_is_event(event) for event in (*records, *inner)) else NO
+
+
+def read(source: Source) -> Iterator[Draft]:
+    """Yield the conversation of each event list; loose events of a file together make one."""
+    loose: list[Mapping[str, Any]] = []
+    for record in source.items():
+        if as_list(record.value.get("history")):
+            yield from guarded(_run, record, source.notes)
+        else:
+            loose.append(record.value)
+    if loose:
+        whole = Record(loose, "")
+        yield from guarded(_loose, whole, source.notes)
+
+
+def _loose(record: Record, notes: Notes) -> Iterator[Draft]:
+    yield Draft(_messages(record.value, notes))
+
+
+def _run(record: Record, notes: Notes) -> Iterator[Draft]:
+    events: list[Mapping[str, Any]] = []
+    for item in record.value["history"]:
+        # Older files keep pairs of action and observation.
+        events += maps(item) if isinstance(item, list) else maps([item])
+    yield Draft(_messages(events, notes), run_facts(record.value, ("history", "metadata")))
+
+
+def _messages(events: list[Mapping[str, Any]], notes: Notes) -> list[Message]:
+    messages: list[Message] = []
+    calls_of: dict[str, str] = {}
+    last_response = ""
+    for event in events:
+        if not _is_event(event) or {event.get("action"), event.get("observation")} & _SILENT:
+            notes.skip("event without words for the model")
+            continue
+        if "observation" in event:
+            messages.append(_observation(event, calls_of, notes))
+            continue
+        response = as_map(as_map(event.get("tool_call_metadata")).get("model_response"))
+        response_id = first_str(response, ("id",))
+        if response_id and response_id == last_response:
+            continue  # The further calls of a reply already read.
+        last_response = response_id
+        messages.append(_action(event, response, calls_of, notes))
+    return messages
+
+
+def _action(
+    event: Mapping[str, Any], response: Mapping[str, Any], calls_of: dict[str, str], notes: Notes
+) -> Message:
+    args = as_map(event.get("args"))
+    action = as_str(event.get("action"))
+    said = next((args[key] for key in _THOUGHT_KEYS if args.get(key)), None)
+    if event.get("source") in ("user", "environment"):
+        return Message("user", content_text(said, notes) or as_str(event.get("message")))
+    if action == "system":
+        return Message("system", content_text(said, notes))
+    reply = next(
+        maps([as_map(choice).get("message") for choice in as_list(response.get("choices"))]), {}
+    )
+    listed = as_list(as_map(reply).get("tool_calls"))
+    calls = [call for raw in listed if (call := read_call(raw, notes)) is not None]
+    text = content_text(as_map(reply).get("content"), notes) or content_text(said, notes)
+    if not calls and action not in ("message", "finish", "think"):
+        shown = {
+            key: value
+            for key, value in args.items()
+            if key not in _THOUGHT_KEYS or action == "write"
+        }
+        call_id = f"event_{first_str(event, ('id',))}"
+        calls = [tool_call(action, shown, call_id, notes)]
+        text = content_text(args.get("thought"), notes)
+        calls_of[first_str(event, ("id",))] = call_id
+    return Message("assistant", text, tuple(calls))
+
+
+def _observation(event: Mapping[str, Any], calls_of: Mapping[str, str], notes: Notes) -> Message:
+    metadata = as_map(event.get("tool_call_metadata"))
+    call_id = first_str(metadata, ("tool_call_id",)) or calls_of.get(
+        first_str(event, ("cause",)), ""
+    )
+    name = first_str(metadata, ("function_name",)) or as_str(event.get("observation"))
+    text = content_text(event.get("content"), notes) or as_str(event.get("message"))
+    extra = {"tool_call_id": call_id, "name": name}
+    return Message("tool", text, (), tuple((key, value) for key, value in extra.items() if value))
+
+
+def _is_event(event: Mapping[str, Any]) -> bool:
+    kinds = [event.get("action"), event.get("observation")]
+    return (
+        "source" in event
+        and any(isinstance(kind, str) for kind in kinds)
+        and ("args" in event or "extras" in event or "cause" in event or "message" in event)
+    )
+
+
+FORMAT = Format("openhands-events", "OpenHands event stream", score, read)

@@ -1,0 +1,56 @@
+"""OpenHands' logs of model calls: the whole prompt each time, in a log object or a bare list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memdecay.data.formats.base import LIKELY, NO, Draft, Format, guarded
+from memdecay.data.formats.chat import read_messages
+from memdecay.data.formats.content import content_text
+from memdecay.data.formats.exchange import exchange, is_message
+from memdecay.data.formats.facts import run_facts
+from memdecay.data.formats.report import Notes
+from memdecay.data.formats.source import Record, Sample, Source
+from memdecay.data.formats.values import as_list, as_map
+
+
+def score(sample: Sample) -> int:
+    """Tell a request's messages beside its response, or OpenHands' system prompt."""
+    for record in sample.records():
+        if as_list(record.get("messages")) and as_map(record.get("response")):
+            return LIKELY if {"kwargs", "args", "cost", "llm_path"} & set(record) else NO
+        text = content_text(record.get("content"), Notes())
+        if record.get("role") == "system" and text.startswith("You are OpenHands agent"):
+            return LIKELY
+    return NO
+
+
+def read(source: Source) -> Iterator[Draft]:
+    """Yield the conversation of each call, the response at its end."""
+    for record in source.values():
+        yield from guarded(_calls, record, source.notes)
+
+
+def _calls(record: Record, notes: Notes) -> Iterator[Draft]:
+    value = record.value
+    logs = (
+        value
+        if isinstance(value, list) and not is_message(as_map(value[:1] and value[0]))
+        else [value]
+    )
+    for log in logs:
+        if isinstance(log, Mapping) and not is_message(log):
+            yield _logged(log, notes, record.where)
+        else:
+            yield Draft(read_messages(as_list(log) or [log], notes, record.where))
+
+
+def _logged(log: Mapping[str, Any], notes: Notes, where: str) -> Draft:
+    messages = exchange(log.get("messages"), log.get("response"), notes, where)
+    tools = as_map(log.get("kwargs")).get("tools")
+    facts = run_facts(log, ("messages", "response", "kwargs", "args", "raw_response"))
+    return Draft(messages, ({"tools": tools} if tools else {}) | facts)
+
+
+FORMAT = Format("openhands-llm-log", "OpenHands model call log", score, read, merges=True)

@@ -1,0 +1,63 @@
+"""Sessions of the pi coding agent: an event a line, messages and compactions among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memdecay.data.formats.base import CERTAIN, NO, Draft, Format
+from memdecay.data.formats.chat import read_messages
+from memdecay.data.formats.content import content_text
+from memdecay.data.formats.source import Sample, Source
+from memdecay.data.formats.values import as_map, as_str, first_str
+from memdecay.data.trace import Message
+
+_ROLES = {"user", "assistant", "toolResult", "bashExecution", "custom"}
+
+
+def score(sample: Sample) -> int:
+    """Tell ``message`` events with pi's roles."""
+    for record in sample.records():
+        if record.get("type") == "message" and as_map(record.get("message")).get("role") in _ROLES:
+            return CERTAIN if "payload" not in record else NO
+    return NO
+
+
+def read(source: Source) -> Iterator[Draft]:
+    """Yield a conversation for each ``session`` event in the file."""
+    draft: Draft | None = None
+    for record in source.items():
+        raw = record.value
+        kind = as_str(raw.get("type"))
+        if kind == "session":
+            if draft is not None:
+                yield draft
+            draft = Draft([], _facts(raw), where=record.where)
+            continue
+        draft = draft or Draft([], where=record.where)
+        if kind == "message" and as_map(raw.get("message")):
+            draft.messages += read_messages([_spelled(raw["message"])], source.notes, record.where)
+        elif kind in ("compaction", "branch_summary") and raw.get("summary"):
+            text = content_text(raw["summary"], source.notes)
+            draft.messages.append(Message("user", text, (), (("kind", kind),)))
+        else:
+            source.notes.skip(f"{kind[:40] or 'unknown'} record", where=record.where)
+    if draft is not None:
+        yield draft
+
+
+def _spelled(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Put a command that the user ran and its output into a user message."""
+    if message.get("role") != "bashExecution":
+        return message
+    text = "\n".join(as_str(message.get(key)) for key in ("command", "output"))
+    return {"role": "user", "content": text, "kind": "command"}
+
+
+def _facts(raw: Mapping[str, Any]) -> dict[str, Any]:
+    meta = {key: raw[key] for key in ("cwd", "provider", "modelId", "version") if raw.get(key)}
+    task = first_str(raw, ("id",))
+    return ({"task_id": task} if task else {}) | ({"meta": meta} if meta else {})
+
+
+FORMAT = Format("pi", "pi coding agent session", score, read)

@@ -1,0 +1,40 @@
+"""The formats: found in ``readers``, chosen by content or by name."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+from memdecay.classifier.errors import TraceError
+from memdecay.data.formats import readers
+from memdecay.data.formats.base import Format
+from memdecay.data.formats.source import Sample
+
+
+@cache
+def all_formats() -> dict[str, Format]:
+    """Return every format by name: one for each module in ``readers``."""
+    names = sorted(module.name for module in pkgutil.iter_modules(readers.__path__))
+    modules = (importlib.import_module(f"{readers.__name__}.{name}") for name in names)
+    formats: list[Format] = [module.FORMAT for module in modules]
+    return {found.name: found for found in formats}
+
+
+def find_format(name: str) -> Format:
+    """Return the format called ``name``.
+
+    Raises:
+        TraceError: If there is none.
+    """
+    formats = all_formats()
+    if name not in formats:
+        known = ", ".join(formats)
+        raise TraceError(f"no format is called {name!r}; choose one of: {known}")
+    return formats[name]
+
+
+def recognise(sample: Sample) -> Format | None:
+    """Return the format that fits a sample best, or None if none fits."""
+    best = max(all_formats().values(), key=lambda found: found.score(sample))
+    return best if best.score(sample) > 0 else None

@@ -1,0 +1,175 @@
+"""Importing trace files of any known format: recognise, read, clean, count."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memdecay.classifier.errors import TraceError
+from memdecay.data.formats.base import Draft, Format
+from memdecay.data.formats.finish import finish_draft
+from memdecay.data.formats.merge import PrefixMerger
+from memdecay.data.formats.registry import find_format, recognise
+from memdecay.data.formats.report import ImportReport, Notes
+from memdecay.data.formats.source import Source, read_sample
+from memdecay.data.trace import Trace
+
+# SWE-bench's names of tasks, which benchmarks give to their files: django__django-11138.
+_INSTANCE = re.compile(r"[A-Za-z0-9][\w.-]*?__[\w.-]+?-\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file of the import with its unique label and its account."""
+
+    path: Path
+    label: str
+    format: Format | None = None
+    notes: Notes = field(default_factory=Notes)
+
+
+class TraceImport:
+    """Reads the traces of files and folders, and accounts for each file.
+
+    Iterate to get the traces; the reports are complete once the iteration has ended. Memory stays
+    constant for JSON Lines and logs, whatever their size; a file that is one JSON value is loaded.
+
+    Args:
+        sources: Files, or folders whose files are all read.
+        format_name: The format of all files; recognised from each file's start if None.
+        leave_out: Files not to read, the output for example.
+
+    Raises:
+        TraceError: If a path or the format does not exist, or (at the end of the iteration) if no
+            file has a known format.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Path],
+        format_name: str | None = None,
+        leave_out: Sequence[Path] = (),
+    ) -> None:
+        self._format = find_format(format_name) if format_name else None
+        self._paths = list(_labelled(sources, {path.resolve() for path in leave_out}))
+        self._files: list[_File] = []
+        self._ids: set[int] = set()
+        self._numbers: dict[str, Iterator[int]] = {}
+
+    @property
+    def reports(self) -> tuple[ImportReport, ...]:
+        """The account of each file read so far."""
+        return tuple(_report(file) for file in self._files)
+
+    def __iter__(self) -> Iterator[Trace]:
+        self._files, self._ids, self._numbers = [], set(), {}
+        merger, held = PrefixMerger[_File](), None
+        for path, label in self._paths:
+            file = self._open(path, label)
+            if file.format is None:
+                continue
+            # Some tools log a file for each model call: growing prefixes cross files.
+            group = (path.parent, file.format.name) if file.format.merges else None
+            if held is not None and group != held:
+                yield from self._finished(merger.flush())
+            held = group
+            drafts = _drafts(file)
+            pairs = (
+                (pair for draft in drafts for pair in merger.add(draft, file, file.notes))
+                if group
+                else ((draft, file) for draft in drafts)
+            )
+            yield from self._finished(pairs)
+        yield from self._finished(merger.flush())
+        self._check_any_known()
+
+    def _open(self, path: Path, label: str) -> _File:
+        sample = read_sample(path)
+        found = self._format or recognise(sample)
+        file = _File(path, label, found)
+        if found is None:
+            file.notes.skip("file of no known format" if sample.text.strip() else "empty file")
+        self._files.append(file)
+        return file
+
+    def _finished(self, pairs: Iterator[tuple[Draft, _File]]) -> Iterator[Trace]:
+        for draft, file in pairs:
+            trace = finish_draft(draft, self._free_id(draft, file), file.notes)
+            if trace is not None:
+                file.notes.count(len(trace.messages))
+                yield trace
+
+    def _free_id(self, draft: Draft, file: _File) -> str:
+        """Return the draft's own id or one of the file's label and a number; never one twice."""
+        numbers = self._numbers.setdefault(file.label, itertools.count(1))
+        trace_id = draft.id or f"{file.label}:{next(numbers)}"
+        while hash(trace_id) in self._ids:
+            trace_id = f"{draft.id or file.label}:{next(numbers)}"
+        self._ids.add(hash(trace_id))
+        return trace_id
+
+    def _check_any_known(self) -> None:
+        if self._files and all(file.format is None for file in self._files):
+            first = self._files[0]
+            what = next(iter(first.notes.skipped), "unknown")
+            raise TraceError(
+                f"no traces found: {first.path} is a {what}; check the file, or name its format "
+                "with --format"
+            )
+
+
+def _drafts(file: _File) -> Iterator[Draft]:
+    if file.format is None:
+        return
+    sample = read_sample(file.path)
+    instance = _INSTANCE.search(file.path.name)
+    for draft in file.format.read(Source(file.path, file.label, sample.layout, file.notes)):
+        task = draft.extra.get("task_id") or (instance.group() if instance else None)
+        if task or file.format.is_one_task:
+            draft.extra["task_id"] = task or file.label
+        yield draft
+
+
+def _labelled(sources: Sequence[Path], leave_out: set[Path]) -> Iterator[tuple[Path, str]]:
+    """Yield the files in order with a label each, unique within the import."""
+    seen: set[str] = set()
+    for source in sources:
+        if not source.exists():
+            raise TraceError(f"{source} does not exist; check the path")
+        paths = sorted(_visible_files(source)) if source.is_dir() else [source]
+        for path in paths:
+            if path.resolve() in leave_out:
+                continue
+            base = path.relative_to(source).as_posix() if source.is_dir() else path.name
+            label = next(name for name in _variants(base) if name not in seen)
+            seen.add(label)
+            yield path, label
+
+
+def _visible_files(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob("*"):
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.is_file() and not hidden:
+            yield path
+
+
+def _variants(base: str) -> Iterator[str]:
+    yield base
+    for number in itertools.count(2):
+        yield f"{base}({number})"
+
+
+def _report(file: _File) -> ImportReport:
+    notes = file.notes
+    return ImportReport(
+        path=str(file.path),
+        format=file.format.name if file.format else "",
+        traces=notes.num_traces,
+        messages=notes.num_messages,
+        repaired=tuple(notes.repaired.values()),
+        skipped=tuple(notes.skipped.values()),
+        noticed=tuple(notes.noticed.values()),
+    )
