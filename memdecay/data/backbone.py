@@ -1,0 +1,96 @@
+"""Run an LLM's decoder up to one layer and read that layer's output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers import DynamicCache
+
+from memdecay.classifier.errors import ModelError
+from memdecay.classifier.llm import LanguageModel
+
+_FLOAT16_MAX = float(np.finfo(np.float16).max)
+
+
+def find_decoder(model: Any) -> Any:
+    """Return the part of a model that holds the stack of decoder layers.
+
+    Raises:
+        ModelError: There is no list of layers where transformers' decoders have it.
+    """
+    decoder = model.get_decoder() if hasattr(model, "get_decoder") else model.base_model
+    if not isinstance(getattr(decoder, "layers", None), nn.ModuleList):
+        raise ModelError(
+            f"the architecture {type(model).__name__} keeps no list of decoder layers under "
+            "`layers`; use a decoder such as Llama, Qwen, Mistral or SmolLM2"
+        )
+    return decoder
+
+
+@contextmanager
+def decoder_up_to(model: Any, layer: int) -> Iterator[Any]:
+    """Give the decoder without the layers after ``layer``, then put them back.
+
+    Raises:
+        ValueError: The decoder has no such layer.
+        ModelError: The decoder's layers can't be found.
+    """
+    decoder = find_decoder(model)
+    layers = decoder.layers
+    if not 0 <= layer < len(layers):
+        raise ValueError(f"layer must lie in 0 to {len(layers) - 1}, got {layer}")
+    decoder.layers = layers[: layer + 1]
+    try:
+        yield decoder
+    finally:
+        decoder.layers = layers
+
+
+def hidden_states_in_chunks(
+    llm: LanguageModel, input_ids: NDArray[np.int64], layer: int, chunk_tokens: int
+) -> Iterator[NDArray[np.float16]]:
+    """Yield the output of one decoder layer for consecutive chunks of a sequence.
+
+    Each chunk sees all before it through a KV cache. The output is the residual stream after the
+    layer: ``hidden_states[layer + 1]`` of transformers (for the last layer before the final norm).
+
+    Args:
+        llm: The model.
+        input_ids: ``(n,)``.
+        layer: Index of the layer, 0 for the first.
+        chunk_tokens: Tokens of one forward pass.
+
+    Yields:
+        ``(at most chunk_tokens, hidden_size)``, float16, limited to its range.
+    """
+    outputs: list[Tensor] = []
+    with decoder_up_to(llm.model, layer) as decoder:
+        hook = decoder.layers[layer].register_forward_hook(
+            lambda _module, _args, output: outputs.append(_hidden_states_of(output))
+        )
+        try:
+            cache = DynamicCache(config=llm.model.config)
+            for start in range(0, input_ids.size, chunk_tokens):
+                chunk = torch.from_numpy(input_ids[None, start : start + chunk_tokens])
+                with torch.inference_mode():
+                    decoder(input_ids=chunk.to(llm.device), past_key_values=cache, use_cache=True)
+                yield _to_float16(outputs.pop())
+        finally:
+            hook.remove()
+
+
+def _hidden_states_of(output: Any) -> Tensor:
+    hidden_states: Tensor = output[0] if isinstance(output, tuple) else output
+    return hidden_states
+
+
+def _to_float16(hidden_states: Tensor) -> NDArray[np.float16]:
+    limited = hidden_states[0].clamp(-_FLOAT16_MAX, _FLOAT16_MAX)
+    array: NDArray[np.float16] = limited.to(torch.float16).cpu().numpy()
+    return array
