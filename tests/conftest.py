@@ -5,6 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
+
+# The models of the tests are so small that a second thread costs more than it brings.
+torch.set_num_threads(1)
 
 REPOSITORY = Path(__file__).parents[1]
 

@@ -91,15 +91,17 @@ def export_onnx(graph: TaggingGraph, path: Path) -> None:
 @contextmanager
 def _quiet_exporter() -> Iterator[None]:
     # The exporter logs and warns about its own internals, which no caller can act on.
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnx_ir", "onnxscript")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def onnx_session(path: Path, providers: Sequence[str]) -> onnxruntime.InferenceSession:

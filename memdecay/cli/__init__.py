@@ -1,1 +1,5 @@
 """The memdecay command."""
+
+from memdecay.cli.app import main
+
+__all__ = ["main"]

@@ -7,12 +7,11 @@ from typing import Any
 
 import lightning
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, DistributedSampler
 
 from memdecay.classifier.regions import NUM_REGIONS
-from memdecay.training.chunks import UNLABELLED, Batch, ChunkDataset, Window, WindowSource, collate
+from memdecay.training.chunks import UNLABELLED, ChunkDataset, Window, WindowSource, collate
 from memdecay.training.config import TrainingConfig
 
 
@@ -67,17 +66,18 @@ class RegionDataModule(lightning.LightningDataModule):  # type: ignore[misc]
         return DataLoader(
             dataset,
             batch_size=self._config.batch_chunks,
-            shuffle=shuffle,
+            sampler=self._shuffler(dataset) if shuffle else None,
             collate_fn=collate,
             num_workers=self._config.device.num_workers,
             persistent_workers=self._config.device.num_workers > 0,
-            generator=self._epoch_generator() if shuffle else None,
         )
 
-    def _epoch_generator(self) -> torch.Generator:
-        # By epoch rather than once a run: a resumed run then meets the chunks in the same order.
-        epoch = self.trainer.current_epoch if self.trainer else 0
-        return torch.Generator().manual_seed(self._config.seed * 100_003 + epoch)
-
-
-__all__ = ["Batch", "RegionDataModule"]
+    def _shuffler(self, dataset: ChunkDataset) -> DistributedSampler[Window]:
+        # Lightning tells this sampler the epoch, from which and the seed it draws the order: a
+        # resumed run meets the chunks as an unbroken one does.
+        return DistributedSampler(
+            dataset,
+            num_replicas=self.trainer.world_size if self.trainer else 1,
+            rank=self.trainer.global_rank if self.trainer else 0,
+            seed=self._config.seed,
+        )

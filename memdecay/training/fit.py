@@ -19,7 +19,6 @@ from memdecay.classifier.export import ParityReport, TaggingInputs, example_inpu
 from memdecay.classifier.features import FeatureLayout
 from memdecay.classifier.graph import TaggingGraph
 from memdecay.classifier.network import NetworkConfig, RegionNetwork
-from memdecay.classifier.regions import NUM_REGIONS
 from memdecay.training.chunks import WindowSource, collate
 from memdecay.training.config import ClassWeighting, TrainingConfig
 from memdecay.training.datamodule import RegionDataModule
@@ -98,6 +97,14 @@ def fit(
         StorageError: Something could not be written.
         ArtifactError: The exported graph disagrees with torch.
     """
+    run = train_network(data, config, folder, show_progress=show_progress)
+    return _finish(data, config, folder, run) if run.is_main_process else None
+
+
+def train_network(
+    data: TrainingData, config: TrainingConfig, folder: Path, *, show_progress: bool = False
+) -> TrainingRun:
+    """Train the network alone; see `fit`."""
     network_config = NetworkConfig(
         hidden_size=data.feature_layout.hidden_size,
         num_position_features=data.feature_layout.num_position_features,
@@ -110,10 +117,7 @@ def fit(
     torch.manual_seed(config.seed)
     module = RegionModule(network_config, config.optimizer, weights)
     run_folder = folder / "training" / run_fingerprint(data, config)
-    run = train(module, datamodule, config, run_folder, show_progress=show_progress)
-    if not run.is_main_process:
-        return None
-    return _finish(data, config, folder, run)
+    return train(module, datamodule, config, run_folder, show_progress=show_progress)
 
 
 def class_weights(region_counts: Tensor, weighting: ClassWeighting) -> Tensor | None:
@@ -211,14 +215,3 @@ def _parity_samples(graph: TaggingGraph, data: TrainingData) -> list[TaggingInpu
             )
         )
     return samples
-
-
-__all__ = [
-    "NUM_REGIONS",
-    "FitResult",
-    "TrainingData",
-    "class_weights",
-    "count_parameters",
-    "fit",
-    "run_fingerprint",
-]

@@ -42,14 +42,18 @@ class TrainingRun:
     is_main_process: bool
 
 
-class _EpochSeed(lightning.Callback):  # type: ignore[misc]
-    """Seeds dropout by the epoch, so that a resumed run draws what an unbroken one would."""
+class _StepSeed(lightning.Callback):  # type: ignore[misc]
+    """Seeds dropout by the step, so that a resumed run draws what an unbroken one would.
+
+    By the step and not by the epoch: loaders draw from the same generator as they start, and they
+    start at another moment in a resumed run.
+    """
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def on_train_epoch_start(self, trainer: Any, _: Any) -> None:
-        torch.manual_seed(self._seed * 100_003 + trainer.current_epoch)
+    def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
+        torch.manual_seed(self._seed * 1_000_003 + trainer.global_step)
 
 
 def train(
@@ -92,7 +96,7 @@ def train(
 
 def _trainer(config: TrainingConfig, folder: Path, *, show_progress: bool) -> lightning.Trainer:
     callbacks = [
-        _EpochSeed(config.seed),
+        _StepSeed(config.seed),
         EarlyStopping(monitor="val_loss", patience=config.patience, mode="min"),
         ModelCheckpoint(
             dirpath=folder,
@@ -111,8 +115,6 @@ def _trainer(config: TrainingConfig, folder: Path, *, show_progress: bool) -> li
         strategy=config.device.strategy,
         precision=config.device.precision,
         max_epochs=config.max_epochs,
-        # The order of chunks is drawn anew from the seed and the epoch's number.
-        reload_dataloaders_every_n_epochs=1,
         logger=CSVLogger(folder.parent, name=folder.name, version=""),
         callbacks=callbacks,
         gradient_clip_val=1.0,

@@ -1,0 +1,180 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from memdecay.classifier.artifact import load_artifact
+from memdecay.classifier.errors import StorageError
+from memdecay.classifier.features import NUM_POSITION_FEATURES, FeatureLayout
+from memdecay.training.chunks import Batch
+from memdecay.training.config import NetworkSizes, OptimizerConfig, TrainingConfig
+from memdecay.training.datamodule import RegionDataModule
+from memdecay.training.fit import (
+    FitResult,
+    TrainingData,
+    class_weights,
+    fit,
+    run_fingerprint,
+    train_network,
+)
+from memdecay.training.module import RegionModule
+from memdecay.training.trainer import TrainingRun
+from tests.training.windows import learnable_source
+
+HIDDEN_SIZE = 12
+
+
+def make_data(seed: int = 0) -> TrainingData:
+    return TrainingData(
+        source=learnable_source(20, HIDDEN_SIZE, NUM_POSITION_FEATURES, seed),
+        windows={"train": range(14), "validation": range(14, 17), "test": range(17, 20)},
+        feature_layout=FeatureLayout(layer=1, hidden_size=HIDDEN_SIZE),
+        llm_name="tiny",
+        llm_fingerprint="abc",
+        trained_on=("digest-1",),
+        facts={"train_traces": 14},
+    )
+
+
+def make_config(max_epochs: int = 12, seed: int = 0) -> TrainingConfig:
+    return TrainingConfig(
+        max_epochs=max_epochs,
+        batch_chunks=8,
+        chunk_tokens=16,
+        seed=seed,
+        network=NetworkSizes(projection_size=8, mlp_size=16, context_tokens=2),
+        optimizer=OptimizerConfig(learning_rate=2e-2),
+    )
+
+
+def run_fit(folder: Path, config: TrainingConfig) -> FitResult:
+    result = fit(make_data(), config, folder)
+    assert result is not None
+    return result
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> FitResult:
+    return run_fit(tmp_path_factory.mktemp("fit") / "classifier", make_config())
+
+
+def test_what_can_be_learned_is_learned(fitted: FitResult) -> None:
+    assert fitted.metrics.macro_f1 > 0.9
+
+
+def test_exported_folder_loads_and_carries_the_figures(fitted: FitResult) -> None:
+    artifact = load_artifact(fitted.folder)
+    assert artifact.card.metrics["macro_f1"] == pytest.approx(fitted.metrics.macro_f1)
+    assert artifact.card.temperature == pytest.approx(fitted.temperature)
+    assert artifact.card.trained_on == ("digest-1",)
+    assert artifact.card.training["train_traces"] == 14
+
+
+def test_export_agrees_with_torch_and_saw_empty_and_single_token_inputs(fitted: FitResult) -> None:
+    assert fitted.parity.is_equal
+    assert fitted.parity.num_tokens > 1 + 3 * 33
+
+
+def test_losses_are_logged_for_every_epoch(fitted: FitResult) -> None:
+    (log,) = fitted.folder.glob("training/*/metrics.csv")
+    header, *rows = log.read_text().splitlines()
+    assert {"train_loss", "val_loss", "val_f1"} <= set(header.split(","))
+    assert len(rows) >= fitted.num_epochs
+
+
+def assert_same_weights(first: TrainingRun, second: TrainingRun) -> None:
+    other = second.network.state_dict()
+    for name, value in first.network.state_dict().items():
+        torch.testing.assert_close(value, other[name], rtol=0, atol=0)
+
+
+def test_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
+    runs = [train_network(make_data(), make_config(3), tmp_path / name) for name in ("a", "b")]
+    assert_same_weights(*runs)
+
+
+def test_killed_run_goes_on_and_ends_with_the_same_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unbroken = train_network(make_data(), make_config(5), tmp_path / "unbroken")
+    original = RegionModule.training_step
+    steps: list[int] = []
+
+    def killed_in_third_epoch(self: RegionModule, batch: Batch, index: int) -> torch.Tensor:
+        steps.append(self.trainer.current_epoch)
+        if steps.count(2) == 2:
+            raise MemoryError("killed")
+        return original(self, batch, index)
+
+    monkeypatch.setattr(RegionModule, "training_step", killed_in_third_epoch)
+    with pytest.raises(MemoryError, match="killed"):
+        train_network(make_data(), make_config(5), tmp_path / "killed")
+    monkeypatch.setattr(RegionModule, "training_step", original)
+    resumed = train_network(make_data(), make_config(5), tmp_path / "killed")
+    assert resumed.num_epochs == 5
+    assert_same_weights(unbroken, resumed)
+
+
+def test_finished_run_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = train_network(make_data(), make_config(2), tmp_path)
+
+    def refuse(_: RegionDataModule) -> object:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(RegionDataModule, "train_dataloader", refuse)
+    again = train_network(make_data(), make_config(2), tmp_path)
+    assert again.num_epochs == first.num_epochs == 2
+    assert_same_weights(first, again)
+
+
+def test_other_settings_are_another_run() -> None:
+    data = make_data()
+    assert run_fingerprint(data, make_config()) == run_fingerprint(data, make_config())
+    assert run_fingerprint(data, make_config()) != run_fingerprint(data, make_config(seed=1))
+
+
+def test_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_space(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("memdecay.classifier.artifact.save_file", no_space)
+    with pytest.raises(
+        StorageError, match=r"checkpoint.safetensors could not be written .No space"
+    ):
+        run_fit(tmp_path, make_config(max_epochs=1))
+    assert not (tmp_path / "card.json").exists()
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("weighting", ["sqrt", "balanced"])
+def test_class_weights_favour_rare_regions_and_average_to_one(weighting: str) -> None:
+    counts = torch.tensor([1000, 10, 100, 0, 500])
+    weights = class_weights(counts, weighting)  # type: ignore[arg-type]
+    assert weights is not None
+    assert weights[1] > weights[2] > weights[4] > weights[0]
+    assert weights[3] == 0
+    assert (weights * counts).sum() / counts.sum() == pytest.approx(1.0)
+
+
+def test_no_weighting_gives_no_weights() -> None:
+    assert class_weights(torch.ones(5, dtype=torch.int64), "none") is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("learning_rate", 0.0, "learning_rate"),
+        ("weight_decay", -1.0, "weight_decay"),
+        ("label_smoothing", 1.0, "label_smoothing"),
+        ("class_weighting", "some", "class_weighting"),
+    ],
+)
+def test_bad_optimizer_settings_are_refused(field: str, value: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        OptimizerConfig(**{field: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("field", ["max_epochs", "patience", "batch_chunks", "chunk_tokens"])
+def test_bad_counts_are_refused(field: str) -> None:
+    with pytest.raises(ValueError, match=field):
+        TrainingConfig(**{field: 0})  # type: ignore[arg-type]
