@@ -20,9 +20,14 @@ def text_calls(conversation: Conversation) -> Iterator[Proposal]:
 
 
 def code_bodies(conversation: Conversation) -> Iterator[Proposal]:
-    """Propose tool_summary for the head of code in a task run and ordinary_context for the rest."""
+    """Propose tool_summary for the head of code in a task run and ordinary_context for the rest.
+
+    Code beside a call is quoted or thought aloud: ordinary_context.
+    """
     for turn, part in _parts(conversation, PartKind.CODE):
-        if not turn.is_chat:
+        if any(other.kind is PartKind.CALL for other in turn.parts):
+            yield Proposal(turn.index, part.start, part.end, Region.ORDINARY_CONTEXT, 0.5)
+        elif not turn.is_chat:
             yield from _body(turn, part, 0.5)
 
 

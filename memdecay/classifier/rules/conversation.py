@@ -93,10 +93,22 @@ _PERSONAL = re.compile(
 )
 
 
+_OPENING_CHARS = 12
+_LABELLED = re.compile(r"\s*(?:[a-z]+ ?\n ?)?(?:question|task|instruction|problem|goal)\b", re.IGNORECASE)
+
+
+def opens_alike(text: str, opening: str) -> bool:
+    """Tell whether a text states another task of the kind that an opening message states."""
+    if not _LABELLED.match(opening) or opening.strip() == text.strip():
+        return False
+    return text[:_OPENING_CHARS].strip().lower() == opening[:_OPENING_CHARS].strip().lower()
+
+
 @dataclass(slots=True)
 class _Reader:
     """Reads messages in order; holds what the earlier ones say about the later ones."""
 
+    opening: str | None = None
     pending: list[str] = field(default_factory=list)
     has_answered: bool = False
     mood: _Mood = field(default_factory=lambda: _Mood())
@@ -134,6 +146,10 @@ class _Reader:
             return Speaker.ASSISTANT
         if role == "tool":
             return Speaker.RESULT
+        if self.opening is None:
+            self.opening = message.content
+        elif opens_alike(message.content, self.opening):
+            return Speaker.USER
         if self.has_answered and self._is_result(message.content):
             return Speaker.RESULT
         return Speaker.RESULT if role == "other" and self.pending else Speaker.USER
@@ -171,7 +187,7 @@ _TASK_SYSTEM = re.compile(
 _TASK_OPENING = re.compile(
     r"^\s*(?:question|task|issue|instruction|problem|goal|given)\s*[:：]|your (?:task|job) is|"
     r"<(?:issue|pr_description|task|uploaded_files)\b|issue text|^#+ |\btask is to\b|"
-    r"^(?:given|write|implement|describe|find|solve|fix) |^---|\[search\]|### ",
+    r"^(?:given|write|implement|describe|find|solve|fix) |^---|### ",
     re.IGNORECASE | re.MULTILINE,
 )
 _ADDRESSING = re.compile(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from memdecay.classifier.regions import Region
-from memdecay.classifier.rules.conversation import Conversation, Speaker, Turn
+from memdecay.classifier.rules.conversation import Conversation, Speaker, Turn, opens_alike
 from memdecay.classifier.rules.rule import Proposal
 
 _TRANSCRIPT = re.compile(
@@ -14,23 +14,37 @@ _TRANSCRIPT = re.compile(
     r"thought(?: \d+)?\s*:|<thought>|user:|agent:|function output:)",
     re.IGNORECASE | re.MULTILINE,
 )
+_END_OF_EXAMPLE = re.compile(
+    r"-{3,} ?end of (?:example|demonstration)[^\n]*\n?|</demonstration>", re.IGNORECASE
+)
 _ANSWERED = re.compile(r"^\s*(?:observation(?: \d+)?\s*[:：]|function output:)", re.IGNORECASE | re.MULTILINE)
 _HEADING = re.compile(
     r"^[^\n]*\b(?:here is a demonstration|demonstration of|examples?\s*:|"
-    r"here are (?:some|a few|\w+) examples|--- ?start of example)[^\n]*$|^---\s*$|<demonstration>",
+    r"here are (?:some|a few|\w+) examples|-{3,} ?start of example)[^\n]*$|^---\s*$|<demonstration>",
     re.IGNORECASE | re.MULTILINE,
 )
 _CLOSING = re.compile(
     r"--- ?end of example[^\n]*|</demonstration>|^---\s*$|^#+ |"
     r"^(?:now|here is the task|your task|you are)\b", re.IGNORECASE | re.MULTILINE
 )
+_ANNOUNCED = re.compile(
+    r"here(?:'s| is) a (?:running |worked )?(?:example|demonstration)|-{3,} ?(?:demonstration|start of example)",
+    re.IGNORECASE,
+)
+_SPOKEN = re.compile(r"^\s*assistant\s*[:：]", re.IGNORECASE | re.MULTILINE)
 MIN_ANSWERS = 2
+MAX_STATEMENTS = 8
 
 
 def worked_examples(conversation: Conversation) -> Iterator[Proposal]:
     """Propose ordinary_context for transcripts of solved tasks within opening messages."""
     for turn in conversation.turns:
-        if turn.is_opening and len(_ANSWERED.findall(turn.text)) >= MIN_ANSWERS:
+        if not turn.is_opening:
+            continue
+        if announced := _ANNOUNCED.search(turn.text):
+            end = _closing(turn.text, announced.end())
+            yield Proposal(turn.index, announced.start(), end, Region.ORDINARY_CONTEXT, 1.0)
+        elif _is_transcript(turn.text):
             start, end = _stretch(turn.text)
             yield Proposal(turn.index, start, end, Region.ORDINARY_CONTEXT, 1.0)
 
@@ -49,15 +63,23 @@ def example_turns(conversation: Conversation) -> Iterator[Proposal]:
 
 
 def _restart(conversation: Conversation) -> int:
-    first: Turn | None = None
     restart = 0
+    statements: list[Turn] = []
     for turn in conversation.of(Speaker.USER):
-        key = turn.text[:12].strip().lower()
-        if first is None:
-            first = turn
-        elif len(turn.text) > 40 and len(key) >= 6 and first.text[:12].strip().lower() == key:
+        if any(opens_alike(turn.text, earlier.text) for earlier in statements[:MAX_STATEMENTS]):
             restart = turn.index
-    return 0 if conversation.turns and any(t.is_chat for t in conversation.turns) else restart
+        statements.append(turn)
+    return restart
+
+
+def _is_transcript(text: str) -> bool:
+    answers = len(_ANSWERED.findall(text))
+    return answers >= MIN_ANSWERS or (answers > 0 and bool(_SPOKEN.search(text)))
+
+
+def _closing(text: str, position: int) -> int:
+    closing = _END_OF_EXAMPLE.search(text, position)
+    return closing.end() if closing else len(text)
 
 
 def _stretch(text: str) -> tuple[int, int]:

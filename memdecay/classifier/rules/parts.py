@@ -28,7 +28,7 @@ _TAGS = (
     r"execute|tool_call|tool_use|function_calls?|invoke|command|bash|code_action|"
     r"execute_\w+|run|function=[\w.-]+"
 )
-_SHELLS = frozenset({"bash", "sh", "shell", "console", "zsh", "mswea_bash_command", "tool_code"})
+_SHELLS = frozenset({"bash", "sh", "shell", "console", "zsh", "tool_code"})
 
 _PART = re.compile(
     rf"""

@@ -12,6 +12,7 @@ from memdecay.classifier.rules import (
     scaffold,
     status,
     thoughts,
+    verdicts,
 )
 from memdecay.classifier.rules.rule import Rule
 
@@ -30,14 +31,20 @@ DEFAULT_RULES: tuple[Rule, ...] = (
     Rule("user_talk", "questions and thanks of a user", replies.user_talk),
     Rule("agent_replies", "answers without a call", replies.agent_replies),
     Rule("agent_proposals", "details put up for confirmation", replies.agent_proposals),
+    Rule("closing_words", "words to the user after a call", replies.closing_words),
     Rule("short_results", "short results as a whole", results.short_results),
     Rule("result_bulk", "long results", results.result_bulk),
+    Rule("records", "records in JSON", results.records),
     Rule("result_heads", "how long results begin", results.result_heads),
     Rule("asked_terms", "pieces with the call's own words", results.asked_terms),
     Rule("status_lines", "status and exit codes", status.status_lines),
     Rule("error_lines", "error messages", status.error_lines),
     Rule("stack_frames", "stack frames", status.stack_frames),
-    Rule("boilerplate", "prompts, counters, control tokens", scaffold.boilerplate),
+    Rule("boilerplate", "prompts, counters, control tokens", scaffold.boilerplate, 2.0),
+    Rule("blobs", "encoded data, dumps of empty fields", scaffold.blobs),
+    Rule("preamble", "tool output before anybody spoke", scaffold.preamble),
+    Rule("verdicts", "verdicts, reflections, answers to prompts", verdicts.verdicts),
+    Rule("echoed_records", "records that a change returns", results.echoed_records),
     Rule("state_rules", "what a scaffold demands now", scaffold.state_rules),
     Rule("reused_values", "values that later calls quote", reuse.reused_values),
 )

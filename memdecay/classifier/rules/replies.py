@@ -36,7 +36,20 @@ _PROPOSAL = re.compile(
     r"like to proceed|confirm (?:if|that|whether|the|this|your))\b",
     re.IGNORECASE,
 )
-_DETAIL = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s|:\s*\$?\d|\*\*")
+_REQUEST = re.compile(
+    r"\b(?:let me know (?:which|your|the|how)|provide|which (?:payment|one|of)|need to know|"
+    r"I(?:'ll| will) need|how would you like|could you)\b",
+    re.IGNORECASE,
+)
+_CLOSING = re.compile(
+    r"\s*(?:(?:with )?th(?:is|ese|at)\b|the (?:first|second|changes?|above|updated)|once |"
+    r"let me know|please )", re.IGNORECASE
+)
+_ASKING = re.compile(
+    r"\blet me know\b|\bplease (?:re-?run|provide|add|confirm|share|let|run|try)\b|feel free to|"
+    r"if you (?:have any|need|would like)|is there anything else|anything else I can",
+    re.IGNORECASE,
+)
 
 
 def user_facts(conversation: Conversation) -> Iterator[Proposal]:
@@ -66,7 +79,7 @@ def user_talk(conversation: Conversation) -> Iterator[Proposal]:
 def agent_replies(conversation: Conversation) -> Iterator[Proposal]:
     """Propose recent_dialogue for an agent's answers in a chat, key_decision for a task's last."""
     for turn in conversation.of(Speaker.ASSISTANT):
-        if turn.acts or turn.parts:
+        if turn.acts or (turn.parts and not turn.is_chat):
             continue
         region = Region.RECENT_DIALOGUE if turn.is_chat else Region.KEY_DECISION
         for start, end in prose(turn):
@@ -78,9 +91,21 @@ def agent_proposals(conversation: Conversation) -> Iterator[Proposal]:
     for turn in conversation.of(Speaker.ASSISTANT):
         if turn.acts or not turn.is_chat or not _PROPOSAL.search(turn.text):
             continue
+        if _REQUEST.search(turn.text):
+            continue
         for segment in turn.segments:
-            if _DETAIL.search(turn.segment_text(segment)):
-                yield Proposal(turn.index, segment.start, segment.end, Region.KEY_DECISION, 0.9)
+            if not _PROPOSAL.search(turn.segment_text(segment)):
+                yield Proposal(turn.index, segment.start, segment.end, Region.KEY_DECISION, 1.1)
+
+
+def closing_words(conversation: Conversation) -> Iterator[Proposal]:
+    """Propose recent_dialogue for what an agent tells the user after its last call as text."""
+    for turn in conversation.of(Speaker.ASSISTANT):
+        for segment in turn.segments:
+            text = turn.segment_text(segment)
+            is_after = bool(turn.parts) and segment.start >= turn.parts[-1].end
+            if (is_after and _CLOSING.match(text)) or _ASKING.search(text):
+                yield Proposal(turn.index, segment.start, segment.end, Region.RECENT_DIALOGUE, 1.6)
 
 
 def _whole(turn: Turn, region: Region, confidence: float) -> Proposal:

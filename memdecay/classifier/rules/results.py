@@ -9,10 +9,21 @@ from collections.abc import Iterator
 from memdecay.classifier.regions import Region
 from memdecay.classifier.rules.conversation import Conversation, Speaker, Turn
 from memdecay.classifier.rules.rule import Proposal
+from memdecay.classifier.rules.scaffold import is_boilerplate
 
 SHORT_RESULT_CHARS = 260
 HEAD_CHARS = 220
+MAX_RECORD_CHARS = 1000
 
+_CHANGE = re.compile(
+    r"\"(?:\w+_)?(?:cancel|update|modify|return|exchange|book|create|delete|change|set|add|remove|"
+    r"refund|transfer|send|submit|pay|place|issue)(?:_\w+|[A-Z]\w*)?\"", re.IGNORECASE
+)
+_OUTCOME = re.compile(
+    r"status|error|success|message|result|confirm|refund|cancel|\"amount\": -|tracking|balance",
+    re.IGNORECASE,
+)
+_RECORD = re.compile(r"\s*[\[{]\s*[\"{]")
 _TERM = re.compile(r"[A-Za-z_][\w-]{3,}|\d[\w.-]{2,}")
 _COMMON = frozenset(
     "name arguments type function tool_call query input command text value true false null path "
@@ -25,18 +36,57 @@ _COMMON = frozenset(
 def short_results(conversation: Conversation) -> Iterator[Proposal]:
     """Propose tool_summary for the whole of a short result."""
     for turn in conversation.of(Speaker.RESULT):
-        if len(turn.text) <= SHORT_RESULT_CHARS:
+        if body_chars(turn) <= SHORT_RESULT_CHARS:
             yield Proposal(turn.index, 0, len(turn.text), Region.TOOL_SUMMARY, 0.8)
 
 
 def result_bulk(conversation: Conversation) -> Iterator[Proposal]:
     """Propose ordinary_context for long results, the surer the longer and the further in."""
     for turn in conversation.of(Speaker.RESULT):
-        length = len(turn.text)
-        if length <= SHORT_RESULT_CHARS:
+        length = body_chars(turn)
+        if length <= SHORT_RESULT_CHARS or _RECORD.match(turn.text):
             continue
         base = 0.3 if length < 700 else 0.5 if length < 2000 else 0.7
-        yield Proposal(turn.index, 0, length, Region.ORDINARY_CONTEXT, base)
+        yield Proposal(turn.index, 0, len(turn.text), Region.ORDINARY_CONTEXT, base)
+
+
+def records(conversation: Conversation) -> Iterator[Proposal]:
+    """Propose tool_summary for a JSON record of moderate size: the call was made to find it.
+
+    A list of records, or one as long as a page, is ordinary_context: most of it was not asked for.
+    """
+    for turn in conversation.of(Speaker.RESULT):
+        length = len(turn.text)
+        if not _RECORD.match(turn.text) or length <= SHORT_RESULT_CHARS:
+            continue
+        is_long = length > MAX_RECORD_CHARS
+        region = Region.ORDINARY_CONTEXT if is_long else Region.TOOL_SUMMARY
+        yield Proposal(turn.index, 0, length, region, 0.5)
+
+
+def echoed_records(conversation: Conversation) -> Iterator[Proposal]:
+    """Propose ordinary_context for the record that a changing call returns, but for its status.
+
+    The caller knew the record; what it waits for is the outcome.
+    """
+    for turn in conversation.of(Speaker.RESULT):
+        if not _RECORD.match(turn.text) or not _CHANGE.search(turn.asked[:200]):
+            continue
+        for segment in turn.segments:
+            is_outcome = _OUTCOME.search(turn.segment_text(segment))
+            region = Region.TOOL_SUMMARY if is_outcome else Region.ORDINARY_CONTEXT
+            yield Proposal(turn.index, segment.start, segment.end, region, 0.6)
+
+
+def body_chars(turn: Turn) -> int:
+    """Return how many characters a result has without the scaffold's own lines."""
+    if len(turn.text) <= SHORT_RESULT_CHARS or len(turn.text) > 4 * SHORT_RESULT_CHARS:
+        return len(turn.text)
+    return sum(
+        segment.end - segment.start
+        for segment in turn.segments
+        if not is_boilerplate(turn.segment_text(segment))
+    )
 
 
 def result_heads(conversation: Conversation) -> Iterator[Proposal]:

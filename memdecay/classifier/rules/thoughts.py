@@ -18,7 +18,9 @@ _CHOICE = re.compile(
     re.IGNORECASE,
 )
 _RETELLING = re.compile(
-    r"^\s*(?:thought:\s*)?(?:the (?:search|page|screenshot|output|result|observation|file|"
+    r"^\s*(?:thought:\s*)?(?:(?:okay|ok|alright)[,.]? )?(?:this (?:is|appears to be|seems to be) the\b|"
+    r"the (?:pr|issue|task|problem)(?: description)? (?:says|mentions|states|described?|is about)|"
+    r"the (?:search|page|screenshot|output|result|observation|file|"
     r"command|dropdown|list)\b[^.]*\b(?:has|have|was|were|is|are|shows?|provides?|contains?|"
     r"lists?|mentions?)\b|(?:we|I) (?:are|have|see|saw|can see|was|were)\b|now that\b)",
     re.IGNORECASE,
@@ -29,8 +31,8 @@ _THOUGHT_TAG = re.compile(r"^\s*(?:thoughts?(?: \d+)?|reason(?:ing)?|plan)\s*[:ï
 def thoughts(conversation: Conversation) -> Iterator[Proposal]:
     """Propose key_decision for the prose around a call, and for whatever is marked as a thought."""
     for turn in conversation.of(Speaker.ASSISTANT):
-        is_thinking = turn.acts or bool(turn.parts) or bool(_THOUGHT_TAG.match(turn.text))
-        if not is_thinking:
+        is_marked = bool(_THOUGHT_TAG.match(turn.text))
+        if not (turn.acts or is_marked or (turn.parts and not turn.is_chat)):
             continue
         for start, end in prose(turn):
             yield Proposal(turn.index, start, end, Region.KEY_DECISION, 0.6)
@@ -48,7 +50,7 @@ def retelling(conversation: Conversation) -> Iterator[Proposal]:
     for turn, segment, text in _prose_segments(conversation):
         is_last = segment.end >= len(turn.text)
         if len(turn.text) > 250 and not is_last and _RETELLING.match(text) and not _CHOICE.search(text):
-            yield Proposal(turn.index, segment.start, segment.end, Region.ORDINARY_CONTEXT, 0.8)
+            yield Proposal(turn.index, segment.start, segment.end, Region.ORDINARY_CONTEXT, 1.0)
 
 
 def prose(turn: Turn) -> Iterator[tuple[int, int]]:
