@@ -194,7 +194,7 @@ def test_missing_and_senseless_fields_are_named(copy: Path, key: str) -> None:
 
 def test_file_without_a_digest_is_refused(copy: Path) -> None:
     edit_card(copy, lambda data: data["files"].pop(ONNX_FILE))  # type: ignore[attr-defined]
-    with pytest.raises(ArtifactError, match="lists no digest of classifier.onnx"):
+    with pytest.raises(ArtifactError, match=r"lists no digest of classifier\.onnx"):
         load_artifact(copy)
 
 
@@ -228,6 +228,6 @@ def test_export_that_disagrees_leaves_no_card(
     )
     monkeypatch.setattr(artifact_module, "check_parity", lambda *_: ParityReport(0.5, 0.0, 10))
     graph = make_graph()
-    with pytest.raises(ArtifactError, match="differs from torch by 0.5"):
+    with pytest.raises(ArtifactError, match=r"differs from torch by 0\.5"):
         save_artifact(tmp_path, graph, make_card(graph), [])
     assert not (tmp_path / CARD_FILE).exists()
