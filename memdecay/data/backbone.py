@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -54,7 +54,7 @@ def decoder_up_to(model: Any, layer: int) -> Iterator[Any]:
 
 def hidden_states_in_chunks(
     llm: LanguageModel, input_ids: NDArray[np.int64], layer: int, chunk_tokens: int
-) -> Iterator[NDArray[np.float16]]:
+) -> Generator[NDArray[np.float16], None, None]:
     """Yield the output of one decoder layer for consecutive chunks of a sequence.
 
     Each chunk sees all before it through a KV cache. The output is the residual stream after the
@@ -79,7 +79,7 @@ def hidden_states_in_chunks(
             for start in range(0, input_ids.size, chunk_tokens):
                 chunk = torch.from_numpy(input_ids[None, start : start + chunk_tokens])
                 with torch.inference_mode():
-                    decoder(input_ids=chunk.to(llm.device), past_key_values=cache, use_cache=True)
+                    decoder(input_ids=chunk.to(llm.device), cache=cache, use_cache=True)
                 yield _to_float16(outputs.pop())
         finally:
             hook.remove()
