@@ -25,7 +25,7 @@ def write_chat(wording: Wording, builder: TraceBuilder) -> None:
                 ).rstrip()
             ),
         )
-    subjects = wording.shuffled(SUBJECTS)[: wording.number(1, 6)]
+    subjects = wording.shuffled(SUBJECTS)[: wording.pick([1, 3, 4, 5, 7])]
     for i, subject in enumerate(subjects):
         _ask(wording, builder, subject, is_first=i == 0)
     if wording.chance(0.5):

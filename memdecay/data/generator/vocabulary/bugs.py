@@ -23,6 +23,7 @@ class Bug:
         frames: Lines of a traceback above the error.
         diagnosis: Why it fails (templates), from guess to certainty.
         runner: Command that runs the tests.
+        closing: Lines that close what the wrong lines leave open.
     """
 
     repository: str
@@ -37,6 +38,12 @@ class Bug:
     frames: tuple[str, ...]
     diagnosis: tuple[str, str]
     runner: str = "python -m pytest"
+    closing: tuple[str, ...] = ()
+
+    @property
+    def definition(self) -> str:
+        """The line of the file that a search for the symbol finds."""
+        return next(line for line in self.before if self.symbol in line)
 
 
 BUGS = (
@@ -47,8 +54,8 @@ BUGS = (
             "rolling_mean drops the last window\n\nWhen the {series|input} length is a multiple of the window size, `rolling_mean` returns one value too few.",
             "Expected: {`[1.5, 2.5, 3.5]` for `[1, 2, 3, 4]` and size 2|as many values as there are full windows}.\nActual: the last one is missing. {Happens on 2.3 and on main.|It worked in 2.1.}",
         ),
-        before=("    count = len(values) - size", "    for start in range(count):", "        yield sum(values[start : start + size]) / size"),
-        after=("    count = len(values) - size + 1", "    for start in range(count):", "        yield sum(values[start : start + size]) / size"),
+        before=("def rolling_mean(values: Sequence[float], size: int = DEFAULT_SIZE) -> Iterator[float]:", "    count = len(values) - size", "    for start in range(count):", "        yield sum(values[start : start + size]) / size"),
+        after=("def rolling_mean(values: Sequence[float], size: int = DEFAULT_SIZE) -> Iterator[float]:", "    count = len(values) - size + 1", "    for start in range(count):", "        yield sum(values[start : start + size]) / size"),
         around=("from __future__ import annotations", "", "from collections.abc import Iterator, Sequence", "", "DEFAULT_SIZE = 7", "", "", "def clip(values: Sequence[float], low: float, high: float) -> list[float]:", "    return [min(max(value, low), high) for value in values]", "", "", "def lagged(values: Sequence[float], lag: int) -> list[float | None]:", "    padding = [None] * lag", "    return padding + list(values[:-lag or None])", "", "", "def normalise(values: Sequence[float]) -> list[float]:", "    peak = max(values, default=1.0)", "    return [value / peak for value in values]"),
         symbol="rolling_mean",
         test="tests/test_windows.py::test_last_window_is_kept",
@@ -88,6 +95,7 @@ BUGS = (
         frames=(" FAIL  lib/store/ttl-cache.test.ts > drops an entry whose ttl is zero", " > lib/store/ttl-cache.test.ts:24:31", "     22|     cache.set('a', 1, { ttl: 0 });", "     23|     vi.advanceTimersByTime(1);", "     24|     expect(cache.get('a')).toBe(undefined);", "       |                            ^", "     25|   });"),
         diagnosis=("{A zero may be treated as missing|The check for expiry probably skips a ttl of zero}", "`entry.ttl &&` is false for zero, so the branch that deletes is never entered"),
         runner="npx vitest run",
+        closing=("    return entry?.value;", "  }", "}"),
     ),
     Bug(
         repository="ferryman",
@@ -136,6 +144,7 @@ BUGS = (
         test="interval::tests::touching_is_no_overlap",
         error="assertion failed: !Interval { start: 0, end: 5 }.overlaps(&Interval { start: 5, end: 9 })",
         frames=("running 14 tests", "test interval::tests::hull_covers_both ... ok", "test interval::tests::length_is_the_difference ... ok", "test interval::tests::touching_is_no_overlap ... FAILED", "", "failures:", "", "---- interval::tests::touching_is_no_overlap stdout ----", "thread 'interval::tests::touching_is_no_overlap' panicked at crates/granary-core/src/interval.rs:61:9:"),
+        closing=("}",),
         diagnosis=("{The comparison may include the end point|Maybe the bounds are compared as if both were closed}", "with half-open intervals both comparisons have to be strict"),
         runner="cargo test",
     ),
@@ -146,10 +155,10 @@ BUGS = (
             "SETTLEBOX_TIMEOUT from the environment is ignored\n\nSetting `SETTLEBOX_TIMEOUT=5` has no effect, the client {still waits 30 seconds|keeps the default}.",
             "{The command line option works.|Passing timeout= in code works.} Only the environment variable {does not|is ignored}.",
         ),
-        before=("    merged = {**from_file(path), **from_environment(environ)}", "    merged.update(DEFAULTS)", "    return Config(**merged)"),
-        after=("    merged = {**DEFAULTS, **from_file(path), **from_environment(environ)}", "    return Config(**merged)"),
+        before=("def load(path: Path, environ=os.environ) -> Config:", "    merged = {**from_file(path), **from_environment(environ)}", "    merged.update(DEFAULTS)", "    return Config(**merged)"),
+        after=("def load(path: Path, environ=os.environ) -> Config:", "    merged = {**DEFAULTS, **from_file(path), **from_environment(environ)}", "    return Config(**merged)"),
         around=("import os", "import tomllib", "from dataclasses import dataclass", "from pathlib import Path", "", "DEFAULTS = {'timeout': 30, 'retries': 2, 'region': 'north'}", "", "", "@dataclass(frozen=True)", "class Config:", "    timeout: int", "    retries: int", "    region: str", "", "", "def from_file(path: Path) -> dict:", "    return tomllib.loads(path.read_text()) if path.exists() else {}", "", "", "def from_environment(environ=os.environ) -> dict:", "    prefix = 'SETTLEBOX_'", "    found = {k.removeprefix(prefix).lower(): v for k, v in environ.items() if k.startswith(prefix)}", "    return {k: int(v) if v.isdigit() else v for k, v in found.items()}"),
-        symbol="DEFAULTS",
+        symbol="from_environment(environ)",
         test="tests/test_config.py::test_environment_wins_over_defaults",
         error="AssertionError: assert 30 == 5",
         frames=("    def test_environment_wins_over_defaults(tmp_path):", "        environ = {'SETTLEBOX_TIMEOUT': '5'}", "        config = load(tmp_path / 'none.toml', environ)", ">       assert config.timeout == 5", "E        +  where 30 = Config(timeout=30, retries=2, region='north').timeout"),

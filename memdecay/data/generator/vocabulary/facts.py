@@ -64,6 +64,15 @@ _WORK_FILLER = (
     "It appears on a stamp issued in {year}.",
     "Local guides tell that a {bell|lantern} is hidden inside it.",
 )
+_ART_FILLER = (
+    "The first version was {burnt|withdrawn} and only a few pages of it survive.",
+    "It {was received coolly|met with polite silence} and found its public {only after the war|two decades later}.",
+    "Its title goes back to a {misreading|proverb} in a letter from {place}.",
+    "A {shortened|revised} edition came out in {year}.",
+    "It {has been translated|has been rendered} into {eleven|nineteen} languages.",
+    "The manuscript is kept in the {library|town archive} of {place}.",
+    "Scholars {count it among|place it at the end of} the romances of the river country.",
+)
 
 
 def _filler(wording: Wording, templates: Sequence[str], name: str) -> list[str]:
@@ -91,7 +100,7 @@ def _article(
 
 
 def _person(wording: Wording, name: str, trade: str) -> tuple[Article, int, str]:
-    birth = wording.number(1811, 1899)
+    birth = wording.number(1851, 1899)
     home = people.invented_place(wording)
     fact = wording("{name} was born in {year} in {home}.", name=name, year=birth, home=home)
     opening = wording(
@@ -120,12 +129,13 @@ def chain_riddle(wording: Wording) -> Riddle:
         wording,
         thing,
         wording(
-            "{thing} is a {kind} {in the north of the country|known far beyond the region}.",
+            "{thing} is {article} {kind} {in the north of the country|known far beyond the region}.",
             thing=thing,
             kind=kind,
+            article="an" if kind == "opera" else "a",
         ),
-        f"It was {verb} by {name} and finished in {wording.number(1840, 1930)}.",
-        _WORK_FILLER,
+        f"It was {verb} by {name} and finished in {wording.number(1921, 1938)}.",
+        _ART_FILLER if kind in ("opera", "novel") else _WORK_FILLER,
     )
     person, birth, home = _person(wording, name, trade)
     note = f"{thing} was {verb} by {name}"

@@ -66,4 +66,46 @@ SUBJECTS = (
         "year 1: 1,040.00\nyear 5: 1,216.65\nyear 10: 1,480.24\nyear 30: 3,243.40",
         (("And with inflation?", "Subtract it from the rate for a good estimate of {what you can buy|the real growth}."), ("How often is it paid?", "Yearly or monthly; monthly gives {slightly|a little} more.")),
     ),
+    Subject(
+        "{What should I look at|How do I choose} when I buy {a used bicycle|a second-hand bike}?",
+        ("Turn the cranks and listen: {grinding|a dull knock} means a worn bearing.", "Lift the front wheel and spin it; the rim should not {wander|swing} from side to side.", "Look along the frame from above, {dents and wrinkled paint near the head tube|bent dropouts} are a reason to walk away.", "Chains and cables are cheap, {wheels and forks are not|a fork is not}.", "Ask for the receipt or the frame number and {compare it|look it up} with the register of stolen bikes."),
+        "- 15 minutes test ride\n- all gears under load\n- both brakes alone\n- lock and keys",
+        (("Is rust a problem?", "On bolts no, on the inside of the rim or the seat post {yes|it can be}."), ("How much should I pay?", "About half of the new price after three years, less if the drivetrain is due.")),
+    ),
+    Subject(
+        "{Why is|How come} the sky {blue|red in the evening}?",
+        ("Air scatters short waves much more {strongly|often} than long ones.", "So blue light comes to your eye from {all directions|everywhere}, and the sun itself looks a little yellow.", "In the evening the light {travels|has to go} through far more air, the blue is scattered out of the way and red is left.", "Dust and {smoke|salt over the sea} make the red stronger.", "Violet is scattered even more, but {the sun sends less of it and our eyes see it poorly|the eye hardly sees it}."),
+        "",
+        (("And on Mars?", "There it is the other way round: dusty red by day, bluish around the setting sun."), ("Why are clouds white?", "Their droplets are large and scatter all colours about equally.")),
+    ),
+    Subject(
+        "How can I {undo|take back} my last commit{ in git|}?",
+        ("That depends on whether you have {pushed it|shared it} already.", "If not, a soft reset moves the branch back one step and {keeps|leaves} your changes staged.", "If others may have it, revert creates a new commit that {cancels|undoes} the old one and rewrites nothing.", "For a mere typo in the message, amend is {enough|all you need}.", "Should something go wrong, the reflog still {knows|lists} where the branch was."),
+        "```\ngit reset --soft HEAD~1   # not pushed yet\ngit revert HEAD           # already pushed\ngit commit --amend        # message only\n```",
+        (("What does HEAD~1 mean?", "The commit before the one you are on."), ("And with two commits?", "Use `HEAD~2` with reset, or revert both, the newer one first.")),
+    ),
+    Subject(
+        "Tell me {something|a bit} about the history of {paper|paper making}.",
+        ("Before paper people wrote on {clay, papyrus and skins|whatever was at hand}, all of them heavy or dear.", "Sheets made of plant fibres {appeared|are known} in China about two thousand years ago.", "The craft {moved west|spread} along the trade routes and reached Europe by way of Spain and Sicily.", "For centuries the raw material was rags, {which were always short|and rag collectors a trade of their own}.", "Wood pulp and the paper machine made it {cheap|a mass product} in the nineteenth century, at the price of acid that {yellows|eats} it."),
+        "",
+        (("What is a watermark?", "A thinner place in the sheet, made by a wire bent into a {shape|mark} on the mould."), ("Can I make paper at home?", "Yes, with a blender, a frame with a fine mesh and old {newspapers|envelopes}.")),
+    ),
+    Subject(
+        "{Explain|Can you explain} {unit tests|what a unit test is} {to someone new to programming|in simple terms}?",
+        ("A unit test {calls|runs} a small piece of code with known input and compares the result with what it should be.", "It is {written once and run often|cheap to run}, after every change if you like.", "When it fails it tells you {which promise was broken|where to look}, ideally in its name.", "Good tests check behaviour and not the way it is {done|implemented}, otherwise they break with every cleanup.", "They {don't prove|never prove} that the program is right, but they {keep old mistakes from coming back|catch the return of old mistakes}."),
+        "```python\ndef area(width, height):\n    return width * height\n\ndef test_area_of_a_square():\n    assert area(3, 3) == 9\n```",
+        (("How many should I write?", "One for each promise of the function, and one for each bug you {fix|find}."), ("What is a mock?", "A stand-in for something slow or remote, which {answers as you tell it|you control}.")),
+    ),
+    Subject(
+        "{Plan|Could you plan} a {three-day|long weekend} trip to {the mountains|a lake} {with two children|for four people}.",
+        ("Day one: {arrive by train around noon|travel in the morning}, a short walk to the water, pancakes in the evening.", "Day two is the big one: {cable car up, four kilometres down with a playground halfway|a boat trip in the morning and a treasure hunt in the afternoon}.", "Keep {day three|the last day} light, a swim or the small museum if it rains.", "Pack {one dry set of clothes for each|rain jackets even if it looks fine}, sandwiches and a card game.", "Book the {cabin|rooms} with a kitchen, it saves {two meals out|money and nerves}."),
+        "| day | morning | afternoon |\n|---|---|---|\n| 1 | train | lake |\n| 2 | cable car | walk down |\n| 3 | swim | home |",
+        (("What if it rains all the time?", "Then {swap day two for the indoor pool|take the museum and the climbing hall} and stay flexible."), ("Do we need a car?", "No, the bus from the station runs every hour.")),
+    ),
+    Subject(
+        "{What does|What is} {inflation|the inflation rate} {measure|exactly}?",
+        ("It says by how much prices have {risen|gone up} in a year, on average over a basket of goods.", "The basket {holds|contains} rent, food, energy, hairdressers and a few hundred other things, weighted by what households spend.", "Your own inflation {differs|may be quite different} if you spend differently, for example without a car.", "Central banks {aim at|want} about two per cent: enough to keep money moving, little enough to plan.", "Falling prices sound nice but {make people wait|lead firms to invest less}."),
+        "basket 2029: 100.0\nbasket 2030: 102.4\ninflation: 2.4 %",
+        (("Who collects the prices?", "Statistical offices, partly in shops, {more and more|increasingly} from scanner data."), ("Why leave out energy sometimes?", "Because it jumps around and {hides the trend|the core rate is steadier}.")),
+    ),
 )  # fmt: skip

@@ -1,10 +1,9 @@
-"""Data analysis with SQL, Python or an API: long outputs of which few lines answer the question."""
+"""The bench of an analyst: calls in one language and style, and their outputs."""
 # ruff: noqa: E501 (a template reads best on one line)
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from memdecay.data.generator.builder import (
     Piece,
@@ -16,88 +15,16 @@ from memdecay.data.generator.builder import (
     surround,
 )
 from memdecay.data.generator.dialects import Dialect, Tool, describe_tools
+from memdecay.data.generator.kinds.analysis.question import Question
 from memdecay.data.generator.records import line_pieces, table_lines
 from memdecay.data.generator.vocabulary.guidelines import guidelines
-from memdecay.data.generator.vocabulary.tables import DataSet, draw_data_set, sample_rows
+from memdecay.data.generator.vocabulary.tables import DataSet, sample_rows
 from memdecay.data.generator.wording import Wording
 
-_TOOL_NAMES = {"sql": "run_sql", "python": "run_python", "api": "http_get"}
-_STYLES = (
-    "fence",
-    "fence",
-    "openai",
-    "function_role",
-    "openai_without_ids",
-    "execute",
-    "action_input",
-    "json_block",
-)
+TOOL_NAMES = {"sql": "run_sql", "python": "run_python", "api": "http_get"}
 
 
-def write_analysis(wording: Wording, builder: TraceBuilder) -> None:
-    """Write the way from a question about data to its answer."""
-    data = draw_data_set(wording)
-    language = wording.pick(["sql", "sql", "python", "python", "api"])
-    bench = _Bench(wording, builder, data, language, wording.pick(_STYLES))
-    question = _draw_question(wording, data)
-    bench.brief(question)
-    bench.look_at_columns()
-    if wording.chance(0.7):
-        bench.look_at_rows()
-    if wording.chance(0.5):
-        bench.stumble()
-    bench.aggregate(question)
-    bench.answer(question)
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """A question about totals, the groups that matter for it, and the answer."""
-
-    text: str
-    groups: tuple[str, ...]
-    answer: str
-
-
-def _draw_question(wording: Wording, data: DataSet) -> _Question:
-    best = data.largest
-    one, two = wording.some(sorted(data.totals), 2, 2)
-    difference = abs(data.totals[one] - data.totals[two])
-    return wording.pick(
-        [
-            _Question(
-                wording(
-                    "Which {group} has the {largest|highest} {meaning} in total?",
-                    group=data.group,
-                    meaning=data.meaning,
-                ),
-                (best,),
-                wording("{best}, with {total}", best=best, total=data.totals[best]),
-            ),
-            _Question(
-                wording(
-                    "{By how much|How far} do {one} and {two} differ in {meaning}?",
-                    one=one,
-                    two=two,
-                    meaning=data.meaning,
-                ),
-                (one, two),
-                f"{difference} ({one}: {data.totals[one]}, {two}: {data.totals[two]})",
-            ),
-            _Question(
-                wording(
-                    "{What is the total {meaning} of {one}?|Report the {meaning} of {one} over all days.}",
-                    one=one,
-                    meaning=data.meaning,
-                ),
-                (one,),
-                str(data.totals[one]),
-            ),
-        ]
-    )
-
-
-class _Bench:
+class Bench:
     """The analyst's bench: writes calls in one language and style, and their outputs."""
 
     def __init__(
@@ -120,7 +47,7 @@ class _Bench:
             ]
         )
 
-    def brief(self, question: _Question) -> None:
+    def brief(self, question: Question) -> None:
         """Write rules, schema and question."""
         wording, data = self.wording, self.data
         medium = {
@@ -148,7 +75,7 @@ class _Bench:
         if wording.chance(0.6):
             text += "\n\n" + guidelines(wording, 1, 3)
         tool = Tool(
-            _TOOL_NAMES[self.language],
+            TOOL_NAMES[self.language],
             f"Use {medium}; returns what it prints.",
             {"code" if self.language != "api" else "url": "what to run or fetch"},
         )
@@ -220,7 +147,7 @@ class _Bench:
     def look_at_rows(self) -> None:
         """Print the first rows to see how the values are written."""
         wording, data = self.wording, self.data
-        count = wording.number(3, 12)
+        count = wording.pick([3, 5, 8, 12, 30])
         self._call(
             wording("{A few rows will show how the values are written|Next I look at some rows}."),
             {
@@ -283,7 +210,7 @@ class _Bench:
 
     _repair = ""
 
-    def aggregate(self, question: _Question) -> None:
+    def aggregate(self, question: Question) -> None:
         """Compute the totals, in an order that leaves the answer somewhere in the middle."""
         wording, data = self.wording, self.data
         thought = self._repair or wording(
@@ -315,7 +242,7 @@ class _Bench:
         wanted = {offset + names.index(name) for name in question.groups}
         self._output(*line_pieces(lines, wanted, has_final_newline=False))
 
-    def answer(self, question: _Question) -> None:
+    def answer(self, question: Question) -> None:
         """Give the answer."""
         wording = self.wording
         retold = context(
@@ -356,7 +283,7 @@ class _Bench:
             )
             return
         key = "url" if self.language == "api" else "code"
-        self.dialect.call(self.builder, _TOOL_NAMES[self.language], {key: code}, *lead)
+        self.dialect.call(self.builder, TOOL_NAMES[self.language], {key: code}, *lead)
 
     def _output(self, *pieces: Piece) -> None:
         if self.dialect is None:

@@ -1,11 +1,9 @@
-"""A long session of many errands whose early facts are needed until the end."""
+"""The errands of a long session; each needs facts of the first turn."""
 # ruff: noqa: E501 (a template reads best on one line)
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from memdecay.data.generator.builder import (
     Piece,
@@ -14,76 +12,27 @@ from memdecay.data.generator.builder import (
     decision,
     dialogue,
     finding,
-    instruction,
 )
-from memdecay.data.generator.dialects import TEXT_STYLES, Dialect, Tool, describe_tools
+from memdecay.data.generator.dialects import TEXT_STYLES, Dialect
 from memdecay.data.generator.records import line_pieces, table_lines
+from memdecay.data.generator.session.facts import Facts
 from memdecay.data.generator.vocabulary import mail, people, shell
-from memdecay.data.generator.vocabulary.guidelines import guidelines
-from memdecay.data.generator.vocabulary.incidents import CAUSES, SERVICES, log_lines
+from memdecay.data.generator.vocabulary.incidents import CAUSES, log_lines
 from memdecay.data.generator.vocabulary.tables import draw_data_set, sample_rows
 from memdecay.data.generator.wording import Wording
-from memdecay.data.trace import Trace
-
-_MIN_CHARACTERS = 1000
-_TOOLS = (
-    Tool("run", "Run a command in the shell and return what it prints.", {"command": "command line"}),
-    Tool("query", "Run a read-only SQL query on the sales database.", {"sql": "the query"}),
-    Tool("get_order", "Return an order with its history.", {"order_id": "id of the order"}),
-    Tool("change_order", "Change an order; needs an earlier agreement.", {"order_id": "id", "change": "what to change", "payment": "means of payment"}),
-    Tool("read_mail", "Return a message with its quoted history.", {"mail_id": "id of the message"}),
-    Tool("send_mail", "Send a message.", {"to": "address", "subject": "subject", "body": "text"}),
-)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """What the user fixes at the start."""
+class Errands:
+    """Writes the errands of one session and keeps their outcomes."""
 
-    owner: str
-    root: str
-    branch: str
-    port: str
-    service: str
-    order_id: str
-    payment: str
-    contact: str
-    contact_email: str
-    ticket: str
-    deadline: str
-    prefix: str
-
-
-def _draw_facts(wording: Wording) -> _Facts:
-    contact = people.full_name(wording)
-    service = wording.pick(SERVICES)
-    return _Facts(
-        owner=people.full_name(wording),
-        root=f"/srv/{people.invented_place(wording).lower()}/{service}",
-        branch=f"fix/{wording.pick(['amber', 'cobalt', 'violet', 'copper'])}-{wording.pick(['heron', 'otter', 'lynx', 'wren'])}-{wording.code('##')}",
-        port=wording.code("8###"),
-        service=service,
-        order_id=wording.code("W-@@#####"),
-        payment=f"gift card {wording.code('GC-####-@@')}",
-        contact=contact,
-        contact_email=people.email_of(contact, wording),
-        ticket=wording.code("OPS-####"),
-        deadline=people.day(wording),
-        prefix=wording.code("rel_@@##").lower(),
-    )
-
-
-class _Session:
-    """Writes the errands one after the other."""
-
-    def __init__(self, wording: Wording, builder: TraceBuilder) -> None:
+    def __init__(self, wording: Wording, builder: TraceBuilder, facts: Facts) -> None:
         self.wording, self.builder = wording, builder
-        self.facts = _draw_facts(wording)
+        self.facts = facts
         self.dialect = Dialect(wording, wording.pick(sorted(set(TEXT_STYLES) - {"bracket"})))
         self.outcomes: list[str] = []
 
     @property
-    def errands(self) -> list[Callable[[], None]]:
+    def all(self) -> list[Callable[[], None]]:
         """All errands, in no particular order."""
         return [
             self.change_order,
@@ -93,56 +42,6 @@ class _Session:
             self.answer_mail,
             self.pack_release,
         ]
-
-    def open(self) -> None:
-        """Write the instructions and the facts that hold for the session."""
-        wording, facts = self.wording, self.facts
-        system = f"You are the operations assistant of {facts.owner}. You have a shell, the sales database, the order system and the mailbox.\n\n"
-        self.builder.add(
-            "system",
-            instruction(
-                system + guidelines(wording, 2, 4) + "\n\n" + describe_tools(wording, _TOOLS)
-            ),
-        )
-        self.builder.add(
-            "user",
-            dialogue(
-                wording(
-                    "{Good morning|Hello}! {There is a lot to do today|We have a long list today}. "
-                )
-            ),
-            decision(
-                f"Please note for the whole session: the project lives in {facts.root} and all changes go to branch {facts.branch}. "
-                f"The service {facts.service} listens on port {facts.port}. My order is {facts.order_id}, and extra costs go on {facts.payment}. "
-                f"{facts.contact} ({facts.contact_email}) gets every report, with ticket {facts.ticket} in the subject. "
-                f"Everything must be done by {facts.deadline}, and release files start with {facts.prefix}."
-            ),
-        )
-        self.builder.add(
-            "assistant",
-            dialogue(
-                f"Noted: project {facts.root}, branch {facts.branch}, port {facts.port}, order {facts.order_id}, payment by {facts.payment}, reports to {facts.contact_email} with {facts.ticket}, deadline {facts.deadline}, prefix {facts.prefix}. "
-                + wording("{What comes first?|Where shall I begin?}")
-            ),
-        )
-
-    def close(self) -> None:
-        """Write the closing report, which needs the early facts and all outcomes."""
-        facts = self.facts
-        self.builder.add(
-            "user",
-            dialogue(
-                "That was the last item. Please write the closing report, with all the names and numbers we agreed on."
-            ),
-        )
-        rows = "\n".join(f"- {outcome}" for outcome in self.outcomes)
-        self.builder.add(
-            "assistant",
-            decision(
-                f"Closing report for {facts.owner}\n{rows}\n- Project {facts.root} on branch {facts.branch}; {facts.service} listens on port {facts.port}.\n"
-                f"- Order {facts.order_id}, extra costs on {facts.payment}.\n- Sent to {facts.contact} <{facts.contact_email}> with {facts.ticket}, deadline {facts.deadline}, release prefix {facts.prefix}."
-            ),
-        )
 
     def change_order(self) -> None:
         """Change the order, paid as agreed."""
@@ -214,7 +113,7 @@ class _Session:
             {"command": f"cat {facts.root}/settings.py"},
             f"The settings are in {facts.root}, I read them.",
         )
-        lines = shell.unrelated_code(wording, "settings.py", wording.number(6, 14))
+        lines = shell.unrelated_code(wording, "settings.py", wording.number(3, 9))
         place = wording.number(3, len(lines) - 3)
         lines.insert(place, f"{name.upper()} = {wording.number(1, 19)}")
         self.dialect.result(self.builder, *line_pieces(lines, {place}, has_final_newline=False))
@@ -230,7 +129,7 @@ class _Session:
             {"command": f"cd {facts.root} && python -m pytest"},
             "The tests show whether anything depends on the old value.",
         )
-        count = wording.number(15, 40)
+        count = wording.number(8, 24)
         self.dialect.result(
             self.builder,
             context("\n".join(shell.passed_tests(wording, "python -m pytest", count)) + "\n"),
@@ -252,7 +151,7 @@ class _Session:
             {"command": f"curl -s localhost:{facts.port}/debug/log"},
             f"{facts.service} listens on port {facts.port}, so its log is there.",
         )
-        lines, wanted = log_lines(wording, cause, facts.service, wording.number(20, 45))
+        lines, wanted = log_lines(wording, cause, facts.service, wording.number(12, 32))
         self.dialect.result(self.builder, *line_pieces(lines, wanted, has_final_newline=False))
         self._report(
             f"{facts.service} on port {facts.port}: {cause.name.replace('{service}', facts.service)}; we {cause.remedy}.",
@@ -273,7 +172,7 @@ class _Session:
             {"sql": f"SELECT * FROM {data.table} LIMIT 20"},
             "I look at some rows to see how the values are written.",
         )
-        rows = table_lines(data.columns, sample_rows(wording, data, wording.number(10, 20)), "psql")
+        rows = table_lines(data.columns, sample_rows(wording, data, wording.number(6, 14)), "psql")
         self.dialect.result(self.builder, *line_pieces(rows, {0}, has_final_newline=False))
         self._call(
             "query",
@@ -363,35 +262,3 @@ class _Session:
                 )
             ),
         )
-
-
-def write_session(wording: Wording, builder: TraceBuilder, num_characters: int = 0) -> None:
-    """Write errands until the session has this many characters (zero: draw it), then close it."""
-    num_characters = num_characters or wording.pick([4000, 5000, 6000, 8000, 11000, 15000])
-    session = _Session(wording, builder)
-    session.open()
-    queue: list[Callable[[], None]] = []
-    while builder.num_characters < num_characters:
-        queue = queue or wording.shuffled(session.errands)
-        queue.pop()()
-    session.close()
-
-
-def long_session(seed: int, num_characters: int) -> Trace:
-    """Write one long session in which facts of the first turn are used until the last.
-
-    Order number, paths, addresses and decisions stand in the first user message only; the calls
-    and reports of all later errands, and the closing report, repeat them.
-
-    Args:
-        seed: Seed of all choices.
-        num_characters: Least length; the session ends with the errand that reaches it.
-
-    Raises:
-        ValueError: ``num_characters`` is below 1000.
-    """
-    if num_characters < _MIN_CHARACTERS:
-        raise ValueError(f"num_characters must be {_MIN_CHARACTERS} or above, got {num_characters}")
-    builder = TraceBuilder()
-    write_session(Wording(random.Random(f"session:{seed}")), builder, num_characters)
-    return builder.build(f"synthetic/session/{seed}", "synthetic-session")

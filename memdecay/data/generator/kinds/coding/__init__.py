@@ -1,0 +1,5 @@
+"""Coding with a shell."""
+
+from memdecay.data.generator.kinds.coding.run import write_coding
+
+__all__ = ["write_coding"]
