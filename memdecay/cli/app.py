@@ -12,6 +12,7 @@ import typer
 
 from memdecay import __version__
 from memdecay.classifier.errors import MemdecayError
+from memdecay.cli import demo, evaluate, run, tag, train
 from memdecay.cli.console import error_console, log_handler
 
 USAGE_EXIT_CODE = 2
@@ -49,6 +50,13 @@ def _options(
     logger.setLevel(logging.DEBUG if verbose else logging.INFO)
     if not logger.handlers:
         logger.addHandler(log_handler())
+
+
+app.command(epilog=demo.EPILOG)(demo.demo)
+app.command(epilog=train.EPILOG)(train.train)
+app.command(epilog=evaluate.EPILOG)(evaluate.evaluate)
+app.command(epilog=tag.EPILOG)(tag.tag)
+app.command(epilog=run.EPILOG)(run.run)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -26,11 +26,11 @@ _MIN_TASKS = 3
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Trace ids by what they are for."""
+    """Indices of traces by what they are for."""
 
-    train: tuple[str, ...]
-    validation: tuple[str, ...]
-    test: tuple[str, ...]
+    train: tuple[int, ...]
+    validation: tuple[int, ...]
+    test: tuple[int, ...]
 
 
 def task_groups(traces: Sequence[Trace]) -> list[int]:
@@ -73,11 +73,7 @@ def split_traces(traces: Sequence[Trace], config: SplitConfig) -> Split:
     rest, test = _draw(list(range(len(traces))), groups, config.test_share, config.seed)
     share = config.validation_share / (1 - config.test_share)
     train, validation = _draw(rest, groups, share, config.seed + 1)
-    return Split(
-        train=tuple(traces[index].id for index in train),
-        validation=tuple(traces[index].id for index in validation),
-        test=tuple(traces[index].id for index in test),
-    )
+    return Split(tuple(train), tuple(validation), tuple(test))
 
 
 def _draw(

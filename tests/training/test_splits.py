@@ -64,9 +64,8 @@ def test_every_trace_is_in_one_part_and_no_task_in_two(tasks: list[int], seed: i
     ]
     split = split_traces(traces, SplitConfig(seed=seed))
     parts = (split.train, split.validation, split.test)
-    assert sorted(id_ for part in parts for id_ in part) == sorted(trace.id for trace in traces)
-    task_of = {trace.id: trace.task_id for trace in traces}
-    found = [{task_of[id_] for id_ in part} for part in parts]
+    assert sorted(index for part in parts for index in part) == list(range(len(traces)))
+    found = [{tasks[index] for index in part} for part in parts]
     assert all(found)
     assert len(set.union(*found)) == sum(map(len, found))
 

@@ -1,0 +1,201 @@
+"""`memdecay demo`: the whole line on the embedded model, from labels to a picture."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from memdecay.classifier.artifact import load_artifact
+from memdecay.classifier.llm import LanguageModel, load_llm
+from memdecay.classifier.regions import REGION_LABELS
+from memdecay.classifier.storage import write_text_atomically
+from memdecay.cli.config_file import ConfigOption
+from memdecay.cli.console import error_console, output_console, progress_bar
+from memdecay.cli.options import (
+    DeviceOption,
+    DtypeOption,
+    ModelOption,
+    hidden_states_folder,
+    option_errors,
+)
+from memdecay.cli.picture import check_picture_library, write_cache_picture
+from memdecay.cli.report import mebibytes, metrics_table
+from memdecay.data.generator import load_synthetic_traces, long_session
+from memdecay.data.trace import Trace
+from memdecay.runtime.comparison import Replay, assistant_positions, mean_kl, replay
+from memdecay.runtime.config import CacheConfig
+from memdecay.runtime.session import Session
+from memdecay.runtime.stats import SessionStats
+from memdecay.runtime.tagger import RegionTagger
+from memdecay.training.config import TrainingConfig
+from memdecay.training.pipeline import train_classifier
+
+_POLICIES = ("full", "window", "streaming", "memdecay")
+_TRAINING_CHARACTERS = 140_000
+_SESSION_SEED = 7
+_SESSION_CHARACTERS = 18_000
+_COMPARED_POSITIONS = 256
+_DECODED_TOKENS = 24
+_MAX_EPOCHS = 12
+
+EPILOG = """
+[bold]Examples[/bold]
+
+memdecay demo
+
+memdecay demo --budget 768 --out runs/demo-768
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Row:
+    """What one policy did with the session."""
+
+    stats: SessionStats
+    kl: float
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for all that it writes.")] = Path(
+        "runs/demo"
+    ),
+    budget: Annotated[
+        int, typer.Option("--budget", min=1, help="Tokens that the small caches have room for.")
+    ] = 512,
+    characters: Annotated[
+        int,
+        typer.Option("--characters", min=6000, help="Length of the replayed session."),
+    ] = _SESSION_CHARACTERS,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the training.")] = 0,
+    model: ModelOption = "smollm2",
+    dtype: DtypeOption = "auto",
+    device: DeviceOption = "auto",
+    config: ConfigOption = None,  # noqa: ARG001  Its callback has set the defaults.
+) -> None:
+    """Train a classifier on the packaged traces, then replay a long session under a budget.
+
+    Prints full cache, sliding window, sinks with window and memdecay side by side, and draws the
+    cache over time.
+    """
+    check_picture_library()
+    with option_errors():
+        # All settings are checked before anything takes time.
+        configs = {name: CacheConfig(budget_tokens=budget, policy=name) for name in _POLICIES}
+        training = TrainingConfig(max_epochs=_MAX_EPOCHS, seed=seed)
+    console = output_console()
+    console.print("[bold]1/3[/bold] Loading the language model")
+    llm = load_llm(model, dtype, device)
+    console.print("[bold]2/3[/bold] Training the region classifier on packaged traces")
+    folder = out / "classifier"
+    _train(llm, folder, training)
+    console.print("[bold]3/3[/bold] Replaying a long agent session with each cache")
+    session = long_session(_SESSION_SEED, characters)
+    tagger = RegionTagger(load_artifact(folder), "cuda" if llm.device.type == "cuda" else "cpu")
+    rows = _replay_all(llm, session, configs, tagger, budget)
+    console.print(_comparison_table(rows, budget))
+    console.print(_regions_table(rows))
+    _write(out, rows)
+
+
+def _train(llm: LanguageModel, folder: Path, training: TrainingConfig) -> None:
+    traces = _some(load_synthetic_traces(), _TRAINING_CHARACTERS)
+    with progress_bar("Hidden states", "tokens") as progress:
+        result = train_classifier(
+            traces,
+            llm,
+            folder,
+            hidden_states_folder(),
+            training=training,
+            progress=progress,
+            show_training_progress=error_console().is_terminal,
+        )
+    if result is not None:
+        output_console().print(metrics_table(result.metrics, "Held-out packaged traces"))
+
+
+def _some(traces: Sequence[Trace], num_characters: int) -> list[Trace]:
+    """Return the first traces that together hold about so many characters."""
+    chosen: list[Trace] = []
+    total = 0
+    for trace in traces:
+        if total + trace.num_characters <= num_characters:
+            chosen.append(trace)
+            total += trace.num_characters
+    return chosen
+
+
+def _replay_all(
+    llm: LanguageModel,
+    trace: Trace,
+    configs: Mapping[str, CacheConfig],
+    tagger: RegionTagger,
+    budget: int,
+) -> dict[str, _Row]:
+    messages = [message.to_openai() for message in trace.messages]
+    positions = assistant_positions(messages, llm, after=budget, max_positions=_COMPARED_POSITIONS)
+    rows: dict[str, _Row] = {}
+    reference: Replay | None = None
+    for name, cache_config in configs.items():
+        session = Session(llm, cache_config, tagger if name == "memdecay" else None)
+        with progress_bar(f"  {name}", "tokens") as progress:
+            found = replay(session, messages, positions, on_progress=progress)
+        reference = reference or found
+        session.reply(_DECODED_TOKENS)
+        rows[name] = _Row(session.stats(), mean_kl(reference, found))
+    return rows
+
+
+def _comparison_table(rows: Mapping[str, _Row], budget: int) -> Table:
+    seen = next(iter(rows.values())).stats.tokens_seen
+    table = Table(
+        title=f"A session of {seen} tokens, budget {budget}",
+        caption="KL: how far the predictions are from the full cache's, in nats a token, on what "
+        "the assistant wrote after the budget was full",
+    )
+    table.add_column("cache")
+    for name in ("KV bytes", "saved", "ms a token", "KL", "tokens kept"):
+        table.add_column(name, justify="right")
+    for name, row in rows.items():
+        stats = row.stats
+        table.add_row(
+            name,
+            mebibytes(stats.kv_bytes),
+            f"{1 - stats.kv_bytes / stats.full_cache_bytes:.0%}",
+            f"{stats.decode_ms_per_token:.1f}" if stats.decode_ms_per_token else "-",
+            f"{row.kl:.3f}",
+            str(stats.tokens_kept),
+        )
+    return table
+
+
+def _regions_table(rows: Mapping[str, _Row]) -> Table:
+    stats = rows["memdecay"].stats
+    table = Table(title="What memdecay kept, by the region its classifier saw")
+    table.add_column("region")
+    for name in ("kept", "evicted"):
+        table.add_column(name, justify="right")
+    for label in REGION_LABELS:
+        table.add_row(
+            label,
+            str(stats.kept_per_region.get(label, 0)),
+            str(stats.evicted_per_region.get(label, 0)),
+        )
+    return table
+
+
+def _write(out: Path, rows: Mapping[str, _Row]) -> None:
+    picture = out / "cache.png"
+    write_cache_picture(picture, {name: row.stats for name, row in rows.items()})
+    figures: dict[str, Any] = {
+        name: {"kl": row.kl} | dataclasses.asdict(row.stats) for name, row in rows.items()
+    }
+    write_text_atomically(out / "results.json", json.dumps(figures, indent=2) + "\n")
+    output_console().print(
+        f"Picture: {picture}\nFigures: {out / 'results.json'}\nClassifier: {out / 'classifier'}"
+    )

@@ -1,0 +1,238 @@
+"""`memdecay run`: a session under a budget, replayed or typed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from memdecay.classifier.artifact import load_artifact
+from memdecay.classifier.llm import LanguageModel, load_llm
+from memdecay.classifier.regions import REGION_LABELS
+from memdecay.classifier.storage import write_text_atomically
+from memdecay.cli.config_file import ConfigOption
+from memdecay.cli.console import error_console, output_console, progress_bar
+from memdecay.cli.options import (
+    DeviceOption,
+    DtypeOption,
+    IdOption,
+    IndexOption,
+    ModelOption,
+    option_errors,
+)
+from memdecay.cli.picture import check_picture_library, write_cache_picture
+from memdecay.cli.report import REGION_COLOURS, mebibytes
+from memdecay.cli.traces import pick_trace
+from memdecay.runtime.config import CacheConfig
+from memdecay.runtime.policies import POLICIES
+from memdecay.runtime.session import Reply, Session
+from memdecay.runtime.stats import SessionStats
+from memdecay.runtime.tagger import RegionTagger
+
+_LEAVE = "/quit"
+_DEFAULTS = CacheConfig(budget_tokens=1024)
+EPILOG = f"""
+[bold]Examples[/bold]
+
+memdecay run --trace traces.jsonl --budget 1024 --classifier runs/mine
+
+memdecay run --trace traces.jsonl --index 3 --policy window --budget 1024
+
+memdecay run --classifier runs/mine --budget 2048       (type; {_LEAVE} ends)
+"""
+
+
+def run(
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", help="File of traces to replay one from; without it you type."),
+    ] = None,
+    index: IndexOption = 0,
+    trace_id: IdOption = None,
+    budget: Annotated[
+        int, typer.Option("--budget", min=1, help="Tokens that the cache has room for.")
+    ] = _DEFAULTS.budget_tokens,
+    policy: Annotated[
+        str, typer.Option("--policy", help=f"What to forget first: {', '.join(POLICIES)}.")
+    ] = _DEFAULTS.policy,
+    classifier: Annotated[
+        Path | None,
+        typer.Option("--classifier", help="Classifier folder; without it no token has a region."),
+    ] = None,
+    max_new_tokens: Annotated[
+        int, typer.Option("--max-new-tokens", min=0, help="Longest answer; 0 for none.")
+    ] = 64,
+    temperature: Annotated[
+        float, typer.Option("--temperature", min=0.0, help="0 takes the likeliest token.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of drawn answers.")] = 0,
+    num_sinks: Annotated[
+        int,
+        typer.Option(
+            "--num-sinks", min=0, help="First tokens never evicted.", rich_help_panel="Cache"
+        ),
+    ] = _DEFAULTS.num_sinks,
+    num_recent: Annotated[
+        int,
+        typer.Option(
+            "--num-recent", min=0, help="Newest tokens never evicted.", rich_help_panel="Cache"
+        ),
+    ] = _DEFAULTS.num_recent,
+    high_watermark: Annotated[
+        float,
+        typer.Option(
+            "--high-watermark",
+            help="Share of the budget above which tokens are evicted.",
+            rich_help_panel="Cache",
+        ),
+    ] = _DEFAULTS.high_watermark,
+    low_watermark: Annotated[
+        float,
+        typer.Option(
+            "--low-watermark",
+            help="Share of the budget that eviction goes down to.",
+            rich_help_panel="Cache",
+        ),
+    ] = _DEFAULTS.low_watermark,
+    max_region_share: Annotated[
+        float,
+        typer.Option(
+            "--max-region-share",
+            help="Largest share of the kept tokens for one region while others want room.",
+            rich_help_panel="Cache",
+        ),
+    ] = _DEFAULTS.max_region_share,
+    model: ModelOption = "smollm2",
+    dtype: DtypeOption = "auto",
+    device: DeviceOption = "auto",
+    picture: Annotated[
+        Path | None, typer.Option("--picture", help="Draw the cache over time to this file.")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the statistics to this file as JSON.")
+    ] = None,
+    config: ConfigOption = None,  # noqa: ARG001  Its callback has set the defaults.
+) -> None:
+    """Replay a recorded session, or type one, with a cache that forgets within a budget.
+
+    A replayed session is read message by message as it was recorded, then the model goes on by
+    itself. The statistics say what was kept and what was evicted.
+    """
+    with option_errors():
+        cache_config = CacheConfig(
+            budget_tokens=budget,
+            high_watermark=high_watermark,
+            low_watermark=low_watermark,
+            num_sinks=num_sinks,
+            num_recent=num_recent,
+            max_region_share=max_region_share,
+            policy=policy,
+        )
+    if picture is not None:
+        check_picture_library()
+    recorded = pick_trace(trace, trace_id, index) if trace is not None else None
+    artifact = load_artifact(classifier) if classifier is not None else None
+    llm = load_llm(model, dtype, device)
+    tagger = RegionTagger(artifact, _onnx_device(llm)) if artifact is not None else None
+    session = Session(llm, cache_config, tagger)
+    answering = _Answering(max_new_tokens, temperature, seed)
+    if recorded is not None:
+        messages = [message.to_openai() for message in recorded.messages]
+        with progress_bar("Reading", "tokens") as progress:
+            session.feed(messages, on_progress=progress)
+        if max_new_tokens:
+            answering.answer(session)
+    else:
+        _chat(session, answering)
+    _report(session.stats(), policy, cache_config, picture, json_file)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Answering:
+    max_new_tokens: int
+    temperature: float
+    seed: int
+
+    def answer(self, session: Session) -> Reply:
+        """Print the model's answer as it is written."""
+        output_console().print("[bold]assistant[/bold]")
+        reply = session.reply(
+            self.max_new_tokens,
+            temperature=self.temperature,
+            seed=self.seed,
+            on_text=lambda text: typer.echo(text, nl=False),
+        )
+        typer.echo()
+        return reply
+
+
+def _onnx_device(llm: LanguageModel) -> str:
+    return "cuda" if llm.device.type == "cuda" else "cpu"
+
+
+def _chat(session: Session, answering: _Answering) -> None:
+    for text in _typed():
+        session.prefill([{"role": "user", "content": text}])
+        if answering.max_new_tokens:
+            answering.answer(session)
+        stats = session.stats()
+        error_console().print(
+            f"[dim]{stats.tokens_seen} tokens seen, {stats.tokens_kept} kept, "
+            f"{mebibytes(stats.kv_bytes)}[/dim]"
+        )
+
+
+def _typed() -> Iterator[str]:
+    while True:
+        try:
+            text = output_console().input("[bold]you[/bold] ").strip()
+        except EOFError:
+            return
+        if text == _LEAVE:
+            return
+        if text:
+            yield text
+
+
+def _report(
+    stats: SessionStats,
+    policy: str,
+    config: CacheConfig,
+    picture: Path | None,
+    json_file: Path | None,
+) -> None:
+    console = output_console()
+    console.print(_statistics_table(stats, policy, config))
+    if picture is not None:
+        write_cache_picture(picture, {policy: stats})
+        console.print(f"Picture: {picture}")
+    if json_file is not None:
+        write_text_atomically(json_file, json.dumps(dataclasses.asdict(stats), indent=2) + "\n")
+        console.print(f"Statistics: {json_file}")
+
+
+def _statistics_table(stats: SessionStats, policy: str, config: CacheConfig) -> Table:
+    saved = 1 - stats.kv_bytes / stats.full_cache_bytes if stats.full_cache_bytes else 0.0
+    decode = stats.decode_ms_per_token
+    table = Table(
+        title=f"{policy}: {stats.tokens_kept} of {stats.tokens_seen} tokens kept"
+        + ("" if policy == "full" else f", budget {config.budget_tokens}"),
+        caption=f"KV cache {mebibytes(stats.kv_bytes)} now, {mebibytes(stats.peak_kv_bytes)} at "
+        f"most; a full cache holds {mebibytes(stats.full_cache_bytes)} ({saved:.0%} saved)"
+        + (f"; {decode:.1f} ms a decoded token" if decode is not None else ""),
+    )
+    table.add_column("region")
+    table.add_column("kept", justify="right")
+    table.add_column("evicted", justify="right")
+    for label in REGION_LABELS:
+        table.add_row(
+            f"[{REGION_COLOURS[label]}]{label}[/]",
+            str(stats.kept_per_region.get(label, 0)),
+            str(stats.evicted_per_region.get(label, 0)),
+        )
+    return table

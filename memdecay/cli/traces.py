@@ -1,0 +1,41 @@
+"""Traces that a command was given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from memdecay.classifier.errors import TraceError
+from memdecay.data.jsonl import read_labelled_traces, read_traces
+from memdecay.data.trace import Trace
+
+
+def load_labelled_traces(paths: Sequence[Path]) -> list[Trace]:
+    """Read all labelled traces of some files.
+
+    Raises:
+        TraceError: A file is missing or has a line that is no labelled trace, or there are none.
+    """
+    traces = [trace for path in paths for trace in read_labelled_traces(path)]
+    if not traces:
+        raise TraceError("no labelled traces were given; give files with --traces")
+    return traces
+
+
+def pick_trace(path: Path, trace_id: str | None, index: int) -> Trace:
+    """Return the trace of a file that has an id, or stands at an index.
+
+    Raises:
+        TraceError: The file is missing or broken before that trace, or holds no such trace.
+    """
+    count = 0
+    for count, trace in enumerate(read_traces(path), start=1):
+        if (trace_id is not None and trace.id == trace_id) or (
+            trace_id is None and count - 1 == index
+        ):
+            return trace
+    wanted = f"with the id {trace_id!r}" if trace_id is not None else f"at index {index}"
+    raise TraceError(
+        f"{path} holds {count} traces but none {wanted}; give --index from 0 to {count - 1} "
+        "or an --id that is there"
+    )
