@@ -152,13 +152,17 @@ class Dialect:
 
 def describe_tools(wording: Wording, tools: Sequence[Tool]) -> str:
     """Return the tools as a section of a system message, in one of several notations."""
-    notation = wording.pick(["list", "json", "signature", "tags"])
+    notation = wording.pick(["list", "json", "signature", "tags", "manual"])
     if notation == "json":
         rows = [json.dumps(tool.to_schema()) for tool in tools]
         return "Available functions, one JSON schema a line:\n" + "\n".join(rows)
     if notation == "tags":
         rows = [json.dumps(tool.to_schema()["function"]) for tool in tools]
         return "<tools>\n" + "\n".join(rows) + "\n</tools>"
+    if notation == "manual":
+        return wording("{The following tools exist|Tool manual}:\n\n") + "\n\n".join(
+            _manual_entry(i, tool) for i, tool in enumerate(tools, 1)
+        )
     if notation == "signature":
         rows = [
             f"def {tool.name}({', '.join(f'{name}: str' for name in tool.parameters)}) -> str:\n"
@@ -171,3 +175,12 @@ def describe_tools(wording: Wording, tools: Sequence[Tool]) -> str:
         for i, tool in enumerate(tools, 1)
     ]
     return wording("{Tools:|You have these tools:|# Tools}\n") + "\n".join(rows)
+
+
+def _manual_entry(number: int, tool: Tool) -> str:
+    example = ", ".join(f'{name}="{name} of your choice"' for name in tool.parameters)
+    rows = "".join(f"    {name} (string): {text}\n" for name, text in tool.parameters.items())
+    return (
+        f"[{number}] {tool.name}({', '.join(f'{name}: str' for name in tool.parameters)}) -> str\n"
+        f"{tool.purpose}\n{rows}For example: {tool.name}({example})"
+    )

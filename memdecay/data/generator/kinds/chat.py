@@ -25,7 +25,10 @@ def write_chat(wording: Wording, builder: TraceBuilder) -> None:
                 ).rstrip()
             ),
         )
-    subjects = wording.shuffled(SUBJECTS)[: wording.pick([1, 3, 4, 5, 7])]
+    if wording.chance(0.25):
+        _answer_one_question(wording, builder)
+        return
+    subjects = wording.shuffled(SUBJECTS)[: wording.pick([2, 3, 4, 6, 8])]
     for i, subject in enumerate(subjects):
         _ask(wording, builder, subject, is_first=i == 0)
     if wording.chance(0.5):
@@ -40,6 +43,17 @@ def write_chat(wording: Wording, builder: TraceBuilder) -> None:
                 ).rstrip()
             ),
         )
+
+
+def _answer_one_question(wording: Wording, builder: TraceBuilder) -> None:
+    """Write a run that serves one question: the question is the task, the answer the result."""
+    subject = wording.pick(SUBJECTS)
+    frame = wording(
+        "{Task: |Question: |Your task is to answer this: |}{question}{ Give a complete answer in one message.| The answer goes to a customer, so it must stand alone.| Only the answer, please.|}",
+        question=wording(subject.question),
+    )
+    builder.add("user", instruction(frame))
+    builder.add("assistant", decision(_explanation(wording, subject, is_final=True)))
 
 
 def _ask(wording: Wording, builder: TraceBuilder, subject: Subject, *, is_first: bool) -> None:
@@ -59,7 +73,7 @@ def _ask(wording: Wording, builder: TraceBuilder, subject: Subject, *, is_first:
         )
 
 
-def _explanation(wording: Wording, subject: Subject) -> str:
+def _explanation(wording: Wording, subject: Subject, *, is_final: bool = False) -> str:
     sentences = [
         wording(text) for text in wording.some(subject.sentences, 3, len(subject.sentences))
     ]
@@ -72,4 +86,6 @@ def _explanation(wording: Wording, subject: Subject) -> str:
         text = (" " if style == "prose" else "\n\n").join(sentences)
     if subject.example and wording.chance(0.7):
         text += wording("\n\n{For example:|Here is an example:|A sketch:}\n\n") + subject.example
+    if is_final:
+        return text
     return text + wording("{\n\nDo you want to know more about a part of it?|}")

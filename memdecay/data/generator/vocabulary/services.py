@@ -79,12 +79,15 @@ class Domain:
                 )
                 for name in changes
             ),
+            Tool(
+                "list_options", f"List what a {self.noun} can be changed to.", {record_id: "its id"}
+            ),
             Tool("transfer_to_human", "Hand the customer over.", {"summary": "what was tried"}),
         ]
 
 
 PARCELS = Domain(
-    business="online shop for household goods",
+    business="an online shop for household goods",
     noun="order",
     id_pattern="#W#######",
     policies=(
@@ -138,7 +141,7 @@ PARCELS = Domain(
 )  # fmt: skip
 
 HOTEL = Domain(
-    business="small hotel group by the sea",
+    business="a small hotel group by the sea",
     noun="booking",
     id_pattern="HB-####@",
     policies=(
@@ -191,7 +194,7 @@ HOTEL = Domain(
 )  # fmt: skip
 
 BROADBAND = Domain(
-    business="regional provider of fibre and mobile lines",
+    business="a regional provider of fibre and mobile lines",
     noun="contract",
     id_pattern="C##-@@-####",
     policies=(
@@ -243,7 +246,7 @@ BROADBAND = Domain(
 )  # fmt: skip
 
 BICYCLES = Domain(
-    business="bicycle repair and rental service",
+    business="a bicycle repair and rental service",
     noun="ticket",
     id_pattern="T-######",
     policies=(

@@ -23,8 +23,21 @@ def draw_question(wording: Wording, data: DataSet) -> Question:
     best = data.largest
     one, two = wording.some(sorted(data.totals), 2, 2)
     difference = abs(data.totals[one] - data.totals[two])
+    ranking = sorted(data.totals, key=lambda name: -data.totals[name])
     return wording.pick(
         [
+            Question(
+                wording(
+                    "{Rank|Order} all values of {group} by {meaning}{, largest first|}.",
+                    group=data.group,
+                    meaning=data.meaning,
+                ),
+                tuple(ranking),
+                "\n"
+                + "\n".join(
+                    f"{i}. {name}: {data.totals[name]}" for i, name in enumerate(ranking, 1)
+                ),
+            ),
             Question(
                 wording(
                     "Which {group} has the {largest|highest} {meaning} in total?",

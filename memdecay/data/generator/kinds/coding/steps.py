@@ -166,6 +166,9 @@ def _search(wording: Wording, terminal: Shell, bug: Bug) -> None:
 
 
 def _read_file(wording: Wording, terminal: Shell, bug: Bug) -> None:
+    if wording.chance(0.4):
+        _read_range(wording, terminal, bug)
+        return
     above = list(bug.around)
     below = shell.unrelated_code(wording, bug.path, wording.number(2, 5))
     lines = [*above, "", *bug.before, *bug.closing, *below]
@@ -198,9 +201,24 @@ def _read_file(wording: Wording, terminal: Shell, bug: Bug) -> None:
     )
 
 
+def _read_range(wording: Wording, terminal: Shell, bug: Bug) -> None:
+    """Write the look at just the lines in question: they are all what the call was made for."""
+    lines = [*bug.before, *bug.closing]
+    first = wording.number(20, 90)
+    command = wording.pick(["sed -n '{a},{b}p' {path}", "head -n {b} {path} | tail -n +{a}"])
+    shown = command.format(a=first, b=first + len(lines) - 1, path=bug.path)
+    thought = wording(
+        "{I only need|It is enough to see} the lines from {first} on, {where the match is|around `{symbol}`}.",
+        first=first,
+        symbol=bug.symbol,
+    )
+    terminal.run((decision(thought),), shown, finding("\n".join(lines)))
+
+
 def _reproduce(wording: Wording, terminal: Shell, bug: Bug) -> None:
     noise = shell.passed_tests(wording, bug.runner, wording.number(2, 9))
-    output = [context("\n".join([*noise, *bug.frames]) + "\n"), finding(bug.error)]
+    failed = f"\nFAILED {bug.test}\n1 failed, {len(noise)} passed" if wording.chance(0.5) else ""
+    output = [context("\n".join([*noise, *bug.frames]) + "\n"), finding(bug.error + failed)]
     thought = wording(
         "{I want to see the failure with my own eyes|Now reproduce it}{: run the test from the issue|}."
     )

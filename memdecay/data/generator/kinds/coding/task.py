@@ -39,6 +39,8 @@ def brief(wording: Wording, builder: TraceBuilder, bug: Bug, terminal: Shell) ->
     elif not terminal.dialect.is_structured or wording.chance(0.4):
         system += "\n\n" + describe_tools(wording, TOOLS)
     issue = "\n\n".join(wording(paragraph) for paragraph in bug.issue)
+    if wording.chance(0.6):
+        issue += "\n\n" + _evidence(wording, bug)
     frame = wording.pick(
         [
             ("<issue>\n", "\n</issue>"),
@@ -91,6 +93,22 @@ def brief(wording: Wording, builder: TraceBuilder, bug: Bug, terminal: Shell) ->
     else:
         pieces.insert(0, instruction(system + "\n\n"))
     builder.add("user", *pieces)
+
+
+def _evidence(wording: Wording, bug: Bug) -> str:
+    """Return what a reporter pastes: the failure, and perhaps the code that seems to be wrong."""
+    parts = [
+        wording("{What I get|Output|Traceback}:\n```\n")
+        + "\n".join([*bug.frames, bug.error])
+        + "\n```"
+    ]
+    if wording.chance(0.5):
+        code = "\n".join(bug.before)
+        parts.append(
+            wording("{I looked at|The relevant part of} `{path}`:\n```\n", path=bug.path)
+            + f"{code}\n```"
+        )
+    return "\n\n".join(wording.shuffled(parts))
 
 
 def finish(wording: Wording, builder: TraceBuilder, bug: Bug, terminal: Shell) -> None:

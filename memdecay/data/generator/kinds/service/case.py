@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
-from memdecay.data.generator.builder import (
-    Piece,
-    finding,
-)
+from memdecay.data.generator.builder import Piece, context, finding, surround
 from memdecay.data.generator.records import json_pieces
 from memdecay.data.generator.vocabulary import people
 from memdecay.data.generator.vocabulary.services import DOMAINS, Domain, Request
@@ -118,3 +116,25 @@ def change_result(wording: Wording, case: Case, values: dict[str, str]) -> tuple
         **{key: wording.pick(options) for key, options in case.domain.bulk.items()},
     }
     return json_pieces(record, {"status", f"{case.domain.noun}_id", "change", "reference"})
+
+
+def option_list(wording: Wording, case: Case) -> tuple[Piece, ...]:
+    """Return the options for a change; those that can be had are what the call is for."""
+    names = [
+        case.values["choice"],
+        *(c for c in case.request.choices if c != case.values["choice"]),
+    ]
+    rows = []
+    for i, name in enumerate(names):
+        row = {
+            "option": name,
+            "price": case.values["cost"] if i == 0 else f"{wording.number(2, 90)}.00 EUR",
+            "available": i == 0 or wording.chance(0.7),
+            "code": wording.code("@@-####"),
+            "until": f"{people.day(wording)}T{people.clock(wording)}",
+        }
+        text = json.dumps(row)
+        rows.append(finding(text) if row["available"] else context(text))
+    ends = [", "] * (len(rows) - 1) + ["]"]
+    pieces = [Piece(row.text + end, row.region) for row, end in zip(rows, ends, strict=True)]
+    return surround(pieces, "[")

@@ -27,7 +27,7 @@ def brief_agent(wording: Wording, builder: TraceBuilder, case: Case, dialect: Di
     parts = [
         wording(
             "{You are|You work as} {the service agent|a customer service assistant} of {company}, "
-            "{a|a friendly} {business}. {Today is|The current date is} {day}.",
+            "{business}. {Today is|The current date is} {day}.",
             company=people.company(wording),
             business=case.domain.business,
             day=people.day(wording),
@@ -104,7 +104,7 @@ def identify(wording: Wording, builder: TraceBuilder, case: Case, dialect: Diale
 
 def ask_in_passing(wording: Wording, builder: TraceBuilder, case: Case) -> None:
     """Write a customer's question that has nothing to do with the case."""
-    question, answer = wording.pick(case.domain.questions)
+    question, answer = case.domain.questions[0]
     builder.add(
         "assistant",
         dialogue(

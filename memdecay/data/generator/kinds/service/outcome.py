@@ -13,9 +13,20 @@ from memdecay.data.generator.builder import (
 from memdecay.data.generator.dialects import (
     Dialect,
 )
-from memdecay.data.generator.kinds.service.case import Case, change_result
+from memdecay.data.generator.kinds.service.case import Case, change_result, option_list
 from memdecay.data.generator.vocabulary.services import Request
 from memdecay.data.generator.wording import Wording
+
+_TOOLS_WITH_OPTIONS = frozenset(
+    {
+        "exchange_item",
+        "change_dates",
+        "add_service",
+        "change_tariff",
+        "approve_repair",
+        "extend_rental",
+    }
+)
 
 
 def agree_and_change(wording: Wording, builder: TraceBuilder, case: Case, dialect: Dialect) -> None:
@@ -31,6 +42,8 @@ def agree_and_change(wording: Wording, builder: TraceBuilder, case: Case, dialec
     )
     builder.add("user", decision(wording(case.request.wish, **case.values)))
     values = dict(case.values)
+    if case.request.tool in _TOOLS_WITH_OPTIONS and wording.chance(0.7):
+        _list_options(wording, builder, case, dialect)
     _propose(wording, builder, case.request, values)
     if wording.chance(0.3):
         rest = [choice for choice in case.request.choices if choice != values["choice"]]
@@ -72,6 +85,12 @@ def agree_and_change(wording: Wording, builder: TraceBuilder, case: Case, dialec
             )
         ),
     )
+
+
+def _list_options(wording: Wording, builder: TraceBuilder, case: Case, dialect: Dialect) -> None:
+    arguments = {f"{case.domain.noun}_id": case.record_id}
+    dialect.call(builder, "list_options", arguments)
+    dialect.result(builder, *option_list(wording, case))
 
 
 def _propose(
@@ -144,7 +163,7 @@ def refuse(wording: Wording, builder: TraceBuilder, case: Case, dialect: Dialect
 def part(wording: Wording, builder: TraceBuilder, case: Case) -> None:
     """Write the farewell."""
     if wording.chance(0.6):
-        question, answer = wording.pick(case.domain.questions)
+        question, answer = case.domain.questions[-1]
         builder.add(
             "user", dialogue(wording("{One more thing. |Oh, and this: |}") + wording(question))
         )
