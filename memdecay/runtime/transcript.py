@@ -1,0 +1,156 @@
+"""The tokens of a growing conversation, and how a new rendering of it continues them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memdecay.classifier.features import position_features, role_code
+from memdecay.classifier.tokenization import TokenizedConversation
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTable:
+    """Tokens that know their message; every array has one row a token.
+
+    Attributes:
+        input_ids: ``(n,)``, int64.
+        message_index: ``(n,)``, int32; -1 before the first message.
+        position_in_message: ``(n,)``, int32; tokens before this one in its message.
+        role: ``(n,)``, int8; see `memdecay.classifier.features.role_code`.
+    """
+
+    input_ids: NDArray[np.int64]
+    message_index: NDArray[np.int32]
+    position_in_message: NDArray[np.int32]
+    role: NDArray[np.int8]
+
+    @classmethod
+    def empty(cls) -> TokenTable:
+        """Return a table without tokens."""
+        return cls(
+            np.empty(0, np.int64),
+            np.empty(0, np.int32),
+            np.empty(0, np.int32),
+            np.empty(0, np.int8),
+        )
+
+    @classmethod
+    def of(cls, conversation: TokenizedConversation) -> TokenTable:
+        """Return the tokens of a conversation."""
+        return cls(
+            conversation.input_ids,
+            conversation.message_index,
+            conversation.position_in_message,
+            conversation.role,
+        )
+
+    def __len__(self) -> int:
+        """Return the number of tokens."""
+        return int(self.input_ids.size)
+
+    def part(self, start: int, stop: int) -> TokenTable:
+        """Return the tokens from ``start`` to before ``stop``."""
+        return TokenTable(*(column[start:stop] for column in self._columns()))
+
+    def followed_by(self, other: TokenTable) -> TokenTable:
+        """Return these tokens and then those."""
+        pairs = zip(self._columns(), other._columns(), strict=True)
+        return TokenTable(*(np.concatenate(pair) for pair in pairs))
+
+    def position_features(self, start: int) -> NDArray[np.float32]:
+        """Return the features ``(n, num_position_features)`` of a part that begins at ``start``."""
+        positions = np.arange(start, start + len(self))
+        return position_features(positions, self.position_in_message, self.message_index, self.role)
+
+    def _columns(self) -> tuple[NDArray[Any], ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """The tokens so far and the text that they stand for.
+
+    A reply is kept as the tokens that the model chose, which need not be those that the tokenizer
+    would make of its text.
+
+    Attributes:
+        tokens: The tokens.
+        text: Their text.
+        reply_start: Where in the text the newest reply begins; the end of the text if none does.
+    """
+
+    tokens: TokenTable
+    text: str
+    reply_start: int
+
+    @classmethod
+    def empty(cls) -> Transcript:
+        """Return a transcript of nothing."""
+        return cls(TokenTable.empty(), "", 0)
+
+    def reply_tokens(self, input_ids: Sequence[int], message_index: int, role: str) -> TokenTable:
+        """Return the tokens of a reply, which go on where its head, if there is one, ends.
+
+        Args:
+            input_ids: What the model chose.
+            message_index: The reply's place in the conversation.
+            role: Its role.
+        """
+        is_other = self.tokens.message_index[::-1] != message_index
+        num_head = int(is_other.argmax()) if is_other.any() else len(self.tokens)
+        num_new = len(input_ids)
+        return TokenTable(
+            np.array(input_ids, np.int64),
+            np.full(num_new, message_index, np.int32),
+            np.arange(num_head, num_head + num_new, dtype=np.int32),
+            np.full(num_new, role_code(role), np.int8),
+        )
+
+    def with_reply(self, tokens: TokenTable, text: str) -> Transcript:
+        """Add a reply."""
+        return Transcript(self.tokens.followed_by(tokens), self.text + text, len(self.text))
+
+    def update(self, text: str, conversation: TokenizedConversation) -> tuple[Transcript, int]:
+        """Bring the transcript to a new rendering of the conversation.
+
+        Where the new text begins with the old one, the old tokens stay and the tokens of the rest
+        follow; white space that the template trimmed off the newest reply makes no difference.
+        Otherwise the tokens of the new rendering count, from the first that differs.
+
+        Args:
+            text: The rendered text.
+            conversation: Its tokens.
+
+        Returns:
+            The new transcript, and how many of the old tokens it begins with.
+        """
+        rendered = TokenTable.of(conversation)
+        for known in (self.text, self._trimmed_text()):
+            cut = _cut_at(conversation, len(known)) if text.startswith(known) else None
+            if cut is not None:
+                tokens = self.tokens.followed_by(rendered.part(cut, len(rendered)))
+                return Transcript(tokens, text, len(text)), len(self.tokens)
+        num_kept = _num_common(self.tokens.input_ids, rendered.input_ids)
+        tokens = self.tokens.part(0, num_kept).followed_by(rendered.part(num_kept, len(rendered)))
+        return Transcript(tokens, text, len(text)), num_kept
+
+    def _trimmed_text(self) -> str:
+        return self.text[: self.reply_start] + self.text[self.reply_start :].strip()
+
+
+def _cut_at(conversation: TokenizedConversation, position: int) -> int | None:
+    """Return the token that begins at or behind this character; None if one reaches across."""
+    starts, ends = conversation.offsets[:, 0], conversation.offsets[:, 1]
+    cut = int(np.searchsorted(starts, position, side="left"))
+    return None if cut and ends[cut - 1] > position else cut
+
+
+def _num_common(left: NDArray[np.int64], right: NDArray[np.int64]) -> int:
+    num_shared = min(left.size, right.size)
+    differs = left[:num_shared] != right[:num_shared]
+    return int(differs.argmax()) if differs.any() else num_shared
