@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,12 +66,12 @@ def split_into_windows(
     windows: list[TokenWindow] = []
     cut_messages = []
     window_start = 0
-    for start, end in zip(starts, [*starts[1:], num_tokens], strict=True):
+    for start, end in pairwise([*starts.tolist(), num_tokens]):
         if end - window_start <= max_tokens:
             continue
         if start > window_start:
-            windows.append(TokenWindow(window_start, int(start)))
-            window_start = int(start)
+            windows.append(TokenWindow(window_start, start))
+            window_start = start
         if end - start > max_tokens:
             cut_messages.append(int(messages[start]))
         while end - window_start > max_tokens:
