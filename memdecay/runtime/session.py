@@ -24,6 +24,7 @@ from memdecay.runtime.transcript import Transcript
 
 ChatMessages = Sequence[Mapping[str, Any]]
 OnLogits = Callable[[int, Tensor], None]
+OnProgress = Callable[[int, int], None]
 
 DEFAULT_CHUNK_TOKENS = 256
 DEFAULT_MAX_NEW_TOKENS = 256
@@ -122,13 +123,19 @@ class Session:
         """
         self.feed(messages)
 
-    def feed(self, messages: ChatMessages, on_logits: OnLogits | None = None) -> None:
+    def feed(
+        self,
+        messages: ChatMessages,
+        on_logits: OnLogits | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
         """Append recorded messages, the assistant's among them, and read them as they are.
 
         Args:
             messages: OpenAI chat messages, at least one.
             on_logits: Called after each chunk with the position of its first token and the
                 logits ``(n, vocab_size)`` of its tokens, which predict the token after each.
+            on_progress: Called after each chunk with the tokens read and the tokens in all.
 
         Raises:
             ValueError: There are none.
@@ -137,7 +144,9 @@ class Session:
         """
         _check_messages(messages)
         together = [*self._messages, *messages]
-        self._read(together, add_generation_prompt=False, on_logits=on_logits)
+        self._read(
+            together, add_generation_prompt=False, on_logits=on_logits, on_progress=on_progress
+        )
 
     def reply(
         self,
@@ -208,6 +217,7 @@ class Session:
         *,
         add_generation_prompt: bool,
         on_logits: OnLogits | None = None,
+        on_progress: OnProgress | None = None,
     ) -> None:
         """Make these messages the conversation and run the tokens that are new in it."""
         tokenizer = self.llm.tokenizer
@@ -218,9 +228,9 @@ class Session:
         if num_same < self.cache.tokens_seen:
             # The last token has to run in any case: the logits behind it are needed.
             self._engine.take_back(min(num_same, len(self._transcript.tokens) - 1))
-        self._run_new(on_logits)
+        self._run_new(on_logits, on_progress)
 
-    def _run_new(self, on_logits: OnLogits | None) -> None:
+    def _run_new(self, on_logits: OnLogits | None, on_progress: OnProgress | None) -> None:
         tokens = self._transcript.tokens
         with self._engine.attached():
             while (start := self.cache.tokens_seen) < len(tokens):
@@ -231,6 +241,8 @@ class Session:
                     self._meter.take_snapshot()
                 if on_logits:
                     on_logits(start, logits)
+                if on_progress:
+                    on_progress(self.cache.tokens_seen, len(tokens))
 
     def _decode(
         self, max_new_tokens: int, sampling: SamplingConfig, stream: TextStream | None
