@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memdecay.data.windows import TokenWindow, split_into_windows
@@ -45,6 +45,7 @@ def test_text_before_the_first_message_stays_with_it() -> None:
     assert bounds(windows) == [(0, 4), (4, 6)]
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(1, 30), max_size=20), st.integers(1, 40))
 def test_nothing_is_lost_and_no_window_is_too_long(lengths: list[int], max_tokens: int) -> None:
     windows, report = split_into_windows(message_index(*lengths), max_tokens)
