@@ -8,13 +8,12 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from memdecay.classifier.fingerprint import llm_fingerprint
 from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.rendering import render
 from memdecay.classifier.tokenization import tokenize
-from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.engine import Engine
+from memdecay.runtime.preparation import chunk_within_budget, make_cache, stop_ids
 from memdecay.runtime.sampling import Sampler, SamplingConfig
 from memdecay.runtime.stats import Meter, SessionStats
 from memdecay.runtime.streaming import StreamingTagger
@@ -85,9 +84,9 @@ class Session:
             raise ValueError(f"chunk_tokens must be 1 or more, got {chunk_tokens}")
         self.llm = llm
         self.tagger = tagger
-        self.cache = _make_cache(llm, cache_config, tagger)
-        self.chunk_tokens = _chunk_within_budget(chunk_tokens, self.cache)
-        self._stop_ids = _stop_ids(llm)
+        self.cache = make_cache(llm, cache_config, tagger)
+        self.chunk_tokens = chunk_within_budget(chunk_tokens, self.cache)
+        self._stop_ids = stop_ids(llm)
         self.reset()
 
     def reset(self) -> None:
@@ -279,26 +278,6 @@ class Session:
     def _last_logits(self) -> Tensor:
         assert self._logits is not None, "a conversation has at least one token"
         return self._logits
-
-
-def _make_cache(llm: LanguageModel, config: CacheConfig, tagger: RegionTagger | None) -> DecayCache:
-    if tagger is None:
-        return DecayCache(llm.model.config, config)
-    tagger.artifact.check_llm(llm_fingerprint(llm.model), llm.hidden_size, llm.name)
-    return DecayCache(llm.model.config, config, tagger.artifact.card.region_table)
-
-
-def _chunk_within_budget(chunk_tokens: int, cache: DecayCache) -> int:
-    if not cache.policy.evicts:
-        return chunk_tokens
-    return min(chunk_tokens, cache.config.budget_tokens - cache.config.low_tokens)
-
-
-def _stop_ids(llm: LanguageModel) -> frozenset[int]:
-    """Return the tokens that end an answer."""
-    named = getattr(llm.model.generation_config, "eos_token_id", None)
-    ids = [*named] if isinstance(named, list | tuple) else [named]
-    return frozenset(id_ for id_ in (*ids, llm.tokenizer.eos_token_id) if id_ is not None)
 
 
 def _check_messages(messages: ChatMessages) -> None:

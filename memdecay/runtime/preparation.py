@@ -1,0 +1,40 @@
+"""What a session settles before its first turn: its cache, its chunks, where answers end."""
+
+from __future__ import annotations
+
+from memdecay.classifier.fingerprint import llm_fingerprint
+from memdecay.classifier.llm import LanguageModel
+from memdecay.runtime.cache import DecayCache
+from memdecay.runtime.config import CacheConfig
+from memdecay.runtime.tagger import RegionTagger
+
+
+def make_cache(llm: LanguageModel, config: CacheConfig, tagger: RegionTagger | None) -> DecayCache:
+    """Return an empty cache that decays as the classifier's region table says.
+
+    Raises:
+        ArtifactError: The classifier was trained on another language model.
+        ModelError: The model has layers that the cache does not know.
+        ConfigError: The policy is unknown.
+    """
+    if tagger is None:
+        return DecayCache(llm.model.config, config)
+    tagger.artifact.check_llm(llm_fingerprint(llm.model), llm.hidden_size, llm.name)
+    return DecayCache(llm.model.config, config, tagger.artifact.card.region_table)
+
+
+def chunk_within_budget(chunk_tokens: int, cache: DecayCache) -> int:
+    """Return the chunk size, lowered to the room between low watermark and budget.
+
+    A larger chunk would push the cache below its low watermark each time.
+    """
+    if not cache.policy.evicts:
+        return chunk_tokens
+    return min(chunk_tokens, cache.config.budget_tokens - cache.config.low_tokens)
+
+
+def stop_ids(llm: LanguageModel) -> frozenset[int]:
+    """Return the tokens that end an answer."""
+    named = getattr(llm.model.generation_config, "eos_token_id", None)
+    ids = [*named] if isinstance(named, list | tuple) else [named]
+    return frozenset(id_ for id_ in (*ids, llm.tokenizer.eos_token_id) if id_ is not None)
