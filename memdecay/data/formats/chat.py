@@ -72,6 +72,18 @@ def read_messages(raws: Iterable[object], notes: Notes, where: str = "") -> list
         messages += read
     if reasoning:
         messages.append(_with_reasoning(Message("assistant"), reasoning))
+    return _named_results(messages, notes, where)
+
+
+def _named_results(messages: list[Message], notes: Notes, where: str) -> list[Message]:
+    """Make messages under the name of a tool that was called before tool messages."""
+    called: set[str] = set()
+    for index, message in enumerate(messages):
+        called |= {as_str(as_map(call.get("function")).get("name")) for call in message.tool_calls}
+        if message.role in called and message.role not in _PLAIN_ROLES:
+            notes.repair("tool result under another role, made a tool message", where=where)
+            extra = (("name", message.role), *message.extra)
+            messages[index] = Message("tool", message.content, message.tool_calls, extra)
     return messages
 
 
@@ -92,8 +104,8 @@ def _read_message(raw: Mapping[str, Any], notes: Notes, where: str) -> list[Mess
     messages = list(parts.results)
     if parts.text or calls or not messages:
         message = Message(role, parts.text, tuple(calls), tuple(extra.items()))
-        # Text before the results keeps its place; results come first otherwise.
-        messages.insert(0 if parts.text_first else len(messages), message)
+        # Results follow the calls and the text before them; a user's text follows the results.
+        messages.insert(0 if calls or parts.text_first else len(messages), message)
     return messages
 
 
@@ -113,7 +125,7 @@ def _unwrap(raw: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _raw_content(raw: Mapping[str, Any]) -> object:
     for key in ("content", "parts", "value", "text", "message"):
-        if raw.get(key) is not None:
+        if raw.get(key) not in (None, "", []):
             return raw[key]
     error = as_map(raw.get("error")).get("message")
     return error if isinstance(error, str) else None

@@ -9,6 +9,7 @@ from memdecay.data.formats.report import Notes
 from memdecay.data.formats.values import MAX_DEPTH, dump_json
 
 TEXT_KEYS = ("text", "value", "content", "output_text", "refusal")
+_BESIDE_TEXT = ("id", "isError", "is_error", "annotations", "cache_control", "_meta")
 MEDIA = {
     "image": "image",
     "image_url": "image",
@@ -57,6 +58,8 @@ def _block_text(block: Mapping[str, Any], notes: Notes, depth: int) -> str:
         notes.skip(f"{medium} left out, marked [{medium}]")
         return f"[{medium}]"
     for key in TEXT_KEYS:
-        if isinstance(block.get(key), str | list | Mapping):
+        # Without a type, other keys beside the text would be lost: such a mapping is data.
+        is_block = isinstance(kind, str) or set(block) <= {key, *_BESIDE_TEXT}
+        if is_block and isinstance(block.get(key), str | list | Mapping):
             return content_text(block[key], notes, depth + 1)
     return dump_json(block)

@@ -19,7 +19,10 @@ def _call_item(raw: Mapping[str, Any], notes: Notes) -> list[Message]:
     call_id = first_str(raw, ("call_id", "id"))
     if as_str(raw.get("type")) == "custom_tool_call" and isinstance(arguments, str):
         arguments = {"input": arguments}
-    return [Message("assistant", "", (tool_call(name, arguments, call_id, notes),))]
+    call = Message("assistant", "", (tool_call(name, arguments, call_id, notes),))
+    # Calls that OpenAI runs itself carry their output along.
+    has_output = raw.get("output") is not None
+    return [call, *(_output_item(raw, notes) if has_output else ())]
 
 
 def _output_item(raw: Mapping[str, Any], notes: Notes) -> list[Message]:
@@ -30,8 +33,10 @@ def _output_item(raw: Mapping[str, Any], notes: Notes) -> list[Message]:
 def _output(raw: Mapping[str, Any]) -> object:
     """Return the output; Codex wraps a command's output in JSON with its metadata."""
     output = unpack_json(raw.get("output"))
-    wrapped = as_map(output).get("output", as_map(output).get("content"))
-    return raw.get("output") if wrapped is None else wrapped
+    for key, beside in (("output", {"metadata"}), ("content", {"success"})):
+        if key in as_map(output) and set(output) <= {key, *beside}:
+            return output[key]
+    return raw.get("output")
 
 
 def read_reasoning(raw: Mapping[str, Any], notes: Notes) -> list[str]:

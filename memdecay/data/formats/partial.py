@@ -8,7 +8,7 @@ from typing import Any
 
 # Control characters inside strings are allowed: many loggers write raw tabs.
 _DECODER = json.JSONDecoder(strict=False)
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+|"', re.DOTALL)
 _CLOSER = {"{": "}", "[": "]"}
 
 
@@ -24,8 +24,12 @@ def parse_json(text: str) -> Any:
         raise ValueError("JSON nested too deeply") from None
 
 
-def parse_values(text: str) -> tuple[list[Any], int]:
+def parse_values(text: str, *, keep_open: bool = False) -> tuple[list[Any], int]:
     """Parse the JSON values that follow each other in ``text``, the last as far as it goes.
+
+    Args:
+        text: The text.
+        keep_open: As in `close_json`.
 
     Returns:
         The values, and the number of characters at the end that could not be used (0 if all
@@ -37,7 +41,7 @@ def parse_values(text: str) -> tuple[list[Any], int]:
         try:
             value, position = _DECODER.raw_decode(text, position)
         except json.JSONDecodeError as error:
-            value, used = close_json(text[position : error.pos])
+            value, used = close_json(text[position : error.pos], keep_open=keep_open)
             if value:
                 values.append(value)
                 position += used
@@ -48,30 +52,41 @@ def parse_values(text: str) -> tuple[list[Any], int]:
     return values, 0
 
 
-def close_json(text: str) -> tuple[Any, int]:
+def close_json(text: str, *, keep_open: bool = False) -> tuple[Any, int]:
     """Close the brackets of a JSON text that is cut off.
+
+    Args:
+        text: The text.
+        keep_open: Whether to keep objects and lists of which nothing is complete.
 
     Returns:
         The value and the characters of ``text`` in it; None and 0 if nothing is complete.
     """
     stack: list[str] = []
-    safe_end, safe_stack = 0, ""
+    safe_end = safe_depth = 0
     after_colon = False
     for match in _TOKEN.finditer(text):
         token = match.group()
+        if token == '"':
+            break  # A string that never ends.
         if token in ",:":
             after_colon = token == ":"
             continue
         if token in "{[":
             stack.append(token)
+            after_colon = False
+            if not keep_open:
+                continue
         elif token in "}]":
-            if not stack or _CLOSER[stack.pop()] != token:
+            if not stack or _CLOSER[stack[-1]] != token:
                 break
+            stack.pop()
         elif not stack or (stack[-1] == "{" and not after_colon):
             continue  # A key, or text outside of any bracket.
         after_colon = False
-        safe_end, safe_stack = match.end(), "".join(stack)
-    closed = text[:safe_end] + "".join(_CLOSER[token] for token in reversed(safe_stack))
+        # Until the next such place the stack only grows, so its depth says what to close.
+        safe_end, safe_depth = match.end(), len(stack)
+    closed = text[:safe_end] + "".join(_CLOSER[token] for token in reversed(stack[:safe_depth]))
     try:
         return _DECODER.decode(closed), safe_end
     except (ValueError, RecursionError):

@@ -145,7 +145,7 @@ def read_sample(path: Path) -> Sample:
 
 
 def _layout(text: str, complete: bool, more: bytes) -> tuple[Layout, list[Any]]:
-    values, unused = parse_values(text)
+    values, unused = parse_values(text, keep_open=True)
     if complete and not unused and len(values) == 1 and isinstance(values[0], dict | list):
         one_line = "\n" not in text.strip() and isinstance(values[0], dict)
         return (Layout.JSON_LINES if one_line else Layout.JSON), values

@@ -10,8 +10,8 @@ MAX_DEPTH = 60
 
 
 def as_map(value: object) -> Mapping[str, Any]:
-    """Return ``value`` if it is a mapping, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
+    """Return ``value`` if it is a JSON object, else an empty one."""
+    return value if isinstance(value, dict) else {}
 
 
 def as_list(value: object) -> list[Any]:
@@ -25,8 +25,8 @@ def as_str(value: object) -> str:
 
 
 def maps(value: object) -> Iterator[Mapping[str, Any]]:
-    """Yield the mappings of a list; nothing for any other type."""
-    return (item for item in as_list(value) if isinstance(item, Mapping))
+    """Yield the objects of a list; nothing for any other type."""
+    return (item for item in as_list(value) if isinstance(item, dict))
 
 
 def first_str(mapping: Mapping[str, Any], keys: Iterable[str]) -> str:

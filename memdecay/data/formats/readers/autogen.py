@@ -18,13 +18,17 @@ _TYPES = {"SystemMessage", "UserMessage", "AssistantMessage", "FunctionExecution
 def score(sample: Sample) -> int:
     """Tell records with AutoGen's message types."""
     for record in sample.records():
-        if any(turn.get("type") in _TYPES for turn in (record, *maps(record.get("messages")))):
+        if any(
+            as_str(turn.get("type")) in _TYPES for turn in (record, *maps(record.get("messages")))
+        ):
             return CERTAIN
     return NO
 
 
 def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft]:
-    raws = as_list(record.get("messages")) or ([record] if record.get("type") in _TYPES else [])
+    raws = as_list(record.get("messages")) or (
+        [record] if as_str(record.get("type")) in _TYPES else []
+    )
     messages = [message for raw in raws for message in _turn(raw, notes, where)]
     reply = as_map(record.get("response"))
     if "content" in reply:
@@ -48,6 +52,10 @@ def _turn(raw: object, notes: Notes, where: str) -> list[Message]:
     name = as_str(turn.get("source"))
     spelled = {"role": turn.get("type"), **turn} | ({"name": name} if name else {})
     return read_messages([spelled] if turn else [raw], notes, where)
+
+
+def _is_turn(value: Mapping[str, Any]) -> bool:
+    return as_str(value.get("type")) in _TYPES
 
 
 FORMAT = Format(

@@ -20,10 +20,10 @@ _OLD_ITEMS |= {"custom_tool_call", "custom_tool_call_output", "web_search_call"}
 def score(sample: Sample) -> int:
     """Tell envelopes with a payload, or an old file's head with its id and instructions."""
     records = sample.records()
-    if any(record.get("type") in _ENVELOPES and "payload" in record for record in records):
+    if any(as_str(record.get("type")) in _ENVELOPES and "payload" in record for record in records):
         return CERTAIN
     old_head = records and {"id", "timestamp"} <= set(records[0]) and "instructions" in records[0]
-    if old_head and any(record.get("type") in _OLD_ITEMS for record in records[1:]):
+    if old_head and any(as_str(record.get("type")) in _OLD_ITEMS for record in records[1:]):
         return CERTAIN
     if any(record.get("record_type") == "state" for record in records):
         return LIKELY

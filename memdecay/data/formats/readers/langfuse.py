@@ -29,7 +29,7 @@ def score(sample: Sample) -> int:
     for record in sample.records():
         if any({"type", "traceId"} & set(item) for item in maps(record.get("observations"))):
             return CERTAIN
-        if "traceId" in record and record.get("type") in _OBSERVATION_TYPES:
+        if "traceId" in record and as_str(record.get("type")) in _OBSERVATION_TYPES:
             return CERTAIN
         if record and all(_is_chatml(value) for value in record.values()):
             return CERTAIN

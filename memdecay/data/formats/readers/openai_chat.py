@@ -60,12 +60,14 @@ def _conversations(record: Record, notes: Notes) -> Iterator[Draft]:
     messages = _system(owner, notes) + read_messages(
         as_list(unpack_json(owner[key])), notes, record.where
     )
-    messages += _reply(as_map(record.value), owner, messages, notes)
-    used = {key, "system", "role"} | (set(_ENVELOPES) if owner is not record.value else set())
-    facts = run_facts(record.value, used | set(_REPLY_KEYS))
+    reply, reply_key = _reply((record.value, owner), messages, notes)
+    used = {key, "system", reply_key}
+    facts = run_facts(owner, used)
     if owner is not record.value:
-        facts = run_facts(owner, {key, "system"}) | facts
-    yield Draft(messages, facts, id=first_str(record.value, ("id",)))
+        outer = run_facts(record.value, used | set(_ENVELOPES))
+        meta = {**facts.get("meta", {}), **outer.get("meta", {})}
+        facts |= outer | ({"meta": meta} if meta else {})
+    yield Draft(messages + reply, facts, id=first_str(record.value, ("id",)))
 
 
 def _message_list(
@@ -92,16 +94,19 @@ def _system(owner: Mapping[str, Any], notes: Notes) -> list[Message]:
 
 
 def _reply(
-    record: Mapping[str, Any], owner: Mapping[str, Any], messages: list[Message], notes: Notes
-) -> list[Message]:
-    """Return the answer that a request log holds beside the messages."""
-    for holder in (record, owner):
+    holders: tuple[Mapping[str, Any], ...], messages: list[Message], notes: Notes
+) -> tuple[list[Message], str]:
+    """Return the answer that a request log holds beside the messages, and its key.
+
+    After an assistant's message there is none: another text may be a gold answer.
+    """
+    if messages and messages[-1].role == "assistant":
+        return [], ""
+    for holder in holders:
         for key in _REPLY_KEYS:
-            value = holder.get(key)
-            if value and not (isinstance(value, Mapping) and value is owner):
-                reply = reply_messages(value, notes)
-                return [] if messages[-len(reply) :] == reply else reply
-    return []
+            if reply := reply_messages(holder.get(key), notes):
+                return reply, key
+    return [], ""
 
 
 def _is_chat(value: object) -> bool:

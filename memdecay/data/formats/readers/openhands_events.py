@@ -55,7 +55,10 @@ def _messages(events: list[Mapping[str, Any]], notes: Notes) -> list[Message]:
     calls_of: dict[str, str] = {}
     last_response = ""
     for event in events:
-        if not _is_event(event) or {event.get("action"), event.get("observation")} & _SILENT:
+        if (
+            not _is_event(event)
+            or {as_str(event.get("action")), as_str(event.get("observation"))} & _SILENT
+        ):
             notes.skip("event without words for the model")
             continue
         if "observation" in event:
@@ -117,6 +120,10 @@ def _is_event(event: Mapping[str, Any]) -> bool:
         and any(isinstance(kind, str) for kind in kinds)
         and ("args" in event or "extras" in event or "cause" in event or "message" in event)
     )
+
+
+def _is_silent(event: Mapping[str, Any]) -> bool:
+    return bool({as_str(event.get(key)) for key in ("action", "observation")} & _SILENT)
 
 
 FORMAT = Format("openhands-events", "OpenHands event stream", score, read)

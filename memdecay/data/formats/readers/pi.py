@@ -18,7 +18,10 @@ _ROLES = {"user", "assistant", "toolResult", "bashExecution", "custom"}
 def score(sample: Sample) -> int:
     """Tell ``message`` events with pi's roles."""
     for record in sample.records():
-        if record.get("type") == "message" and as_map(record.get("message")).get("role") in _ROLES:
+        if (
+            record.get("type") == "message"
+            and as_str(as_map(record.get("message")).get("role")) in _ROLES
+        ):
             return CERTAIN if "payload" not in record else NO
     return NO
 
