@@ -25,7 +25,7 @@ def code_bodies(conversation: Conversation) -> Iterator[Proposal]:
     Code beside a call is quoted or thought aloud: ordinary_context.
     """
     for turn, part in _parts(conversation, PartKind.CODE):
-        if any(other.kind is PartKind.CALL for other in turn.parts):
+        if turn.calls_in_text:
             yield Proposal(turn.index, part.start, part.end, Region.ORDINARY_CONTEXT, 0.5)
         elif not turn.is_chat:
             yield from _body(turn, part, 0.5)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -31,10 +32,12 @@ class Turn:
         index: Its place in the conversation.
         speaker: Who it comes from.
         text: Its content.
+        lower: The same in lower case, character by character.
         segments: The content in pieces, without gaps.
         calls: Its structured calls as text.
         parts: Calls written as text, code and final answers in it (assistant only).
         asked: For a result, the text of the call that it answers; empty if unknown.
+        calls_in_text: Whether one of the parts is a call.
         is_opening: Whether it stands before the first assistant message.
         is_chat: Whether, by what was read up to here, a person converses with the agent; else the
             agent works on one task.
@@ -43,21 +46,36 @@ class Turn:
     index: int
     speaker: Speaker
     text: str
+    lower: str
     segments: tuple[Segment, ...]
     calls: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
     asked: str = ""
     is_opening: bool = False
     is_chat: bool = False
+    calls_in_text: bool = False
 
     @property
     def acts(self) -> bool:
         """Whether a call goes out from this message, structured or as text."""
-        return bool(self.calls) or any(part.kind is PartKind.CALL for part in self.parts)
+        return bool(self.calls) or self.calls_in_text
 
     def segment_text(self, segment: Segment) -> str:
         """Return the characters of one of the segments."""
         return self.text[segment.start : segment.end]
+
+    def segments_with(self, pattern: re.Pattern[str]) -> Iterator[Segment]:
+        """Yield each segment in which a match of a lower-case pattern ends, once.
+
+        Searching the whole text at once, case folded beforehand, is several times faster than
+        asking the same of each segment.
+        """
+        last = -1
+        for match in pattern.finditer(self.lower):
+            place = bisect_right(self.segments, max(match.end() - 1, 0), key=_start) - 1
+            if place != last:
+                last = place
+                yield self.segments[place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +95,23 @@ class Conversation:
         return (turn for turn in self.turns if turn.speaker in speakers)
 
 
+def lower_case(text: str) -> str:
+    """Return the text in lower case with every character at its place.
+
+    A character whose lower case is longer stays as it is.
+    """
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower
+    return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
+
+
+def _start(segment: Segment) -> int:
+    return segment.start
+
+
 _RESULT_OPENING = re.compile(
-    r"\s*(?:observation(?: \d+)?\s*[:：]|<(?:returncode|output|tool_response|function_results?|"
+    r"\s*(?:observation(?: \d+)?\s*[:\uff1a]|<(?:returncode|output|tool_response|function_results?|"
     r"tool_result|observation|result|exit_code|warning|error|system_warning|stdout)\b|"
     r"(?:tool|function|execution|command|exec)[\w ]{0,20}(?:output|results?|response)\b|"
     r"exitcode: |exit code|\[(?:file|the command|exit)|traceback \(|"
@@ -94,7 +127,9 @@ _PERSONAL = re.compile(
 
 
 _OPENING_CHARS = 12
-_LABELLED = re.compile(r"\s*(?:[a-z]+ ?\n ?)?(?:question|task|instruction|problem|goal)\b", re.IGNORECASE)
+_LABELLED = re.compile(
+    r"\s*(?:[a-z]+ ?\n ?)?(?:question|task|instruction|problem|goal)\b", re.IGNORECASE
+)
 
 
 def opens_alike(text: str, opening: str) -> bool:
@@ -128,11 +163,13 @@ class _Reader:
             index=index,
             speaker=speaker,
             text=message.content,
+            lower=lower_case(message.content),
             segments=split_segments(message.content),
             calls=calls,
             parts=parts,
             asked=asked,
             is_opening=is_opening,
+            calls_in_text=any(part.kind is PartKind.CALL for part in parts),
         )
         self.mood.hear(turn)
         return turn
@@ -172,7 +209,9 @@ def _issued(text: str, calls: tuple[str, ...], parts: tuple[Part, ...]) -> list[
     return [text[part.start : part.end] for part in parts if part.kind is not PartKind.FINAL]
 
 
-_GREETING = re.compile(r"\s*(?:hi|hello|hey|good (?:morning|day|evening)|你好|您好)\b", re.IGNORECASE)
+_GREETING = re.compile(
+    r"\s*(?:hi|hello|hey|good (?:morning|day|evening)|你好|您好)\b", re.IGNORECASE
+)
 _SERVICE_SYSTEM = re.compile(
     r"\b(?:customers?|help users?|assist(?:ing)? users?|user'?s? (?:id|request|identity)|"
     r"(?:airline|retail|telecom|support|service) (?:agent|assistant|representative)|"
@@ -185,7 +224,8 @@ _TASK_SYSTEM = re.compile(
     re.IGNORECASE,
 )
 _TASK_OPENING = re.compile(
-    r"^\s*(?:question|task|issue|instruction|problem|goal|given)\s*[:：]|your (?:task|job) is|"
+    r"^[ \t]*(?:question|task|issue|instruction|problem|goal|given)\s*[:\uff1a]|"
+    r"your (?:task|job) is|"
     r"<(?:issue|pr_description|task|uploaded_files)\b|issue text|^#+ |\btask is to\b|"
     r"^(?:given|write|implement|describe|find|solve|fix) |^---|### ",
     re.IGNORECASE | re.MULTILINE,
@@ -253,6 +293,4 @@ def read_conversation(
 
 
 def _with_chat(turn: Turn, is_chat: bool) -> Turn:
-    from dataclasses import replace
-
     return replace(turn, is_chat=is_chat)

@@ -10,28 +10,33 @@ from memdecay.classifier.rules.conversation import Conversation, Speaker, Turn, 
 from memdecay.classifier.rules.rule import Proposal
 
 _TRANSCRIPT = re.compile(
-    r"^\s*(?:observation(?: \d+)?\s*[:：]|assistant\s*[:：]|> ?ok\b|action(?: \d+)?\s*:|"
+    r"^[ \t]*(?:observation(?: \d+)?\s*[:\uff1a]|assistant\s*[:\uff1a]|> ?ok\b|action(?: \d+)?\s*:|"
     r"thought(?: \d+)?\s*:|<thought>|user:|agent:|function output:)",
     re.IGNORECASE | re.MULTILINE,
 )
 _END_OF_EXAMPLE = re.compile(
     r"-{3,} ?end of (?:example|demonstration)[^\n]*\n?|</demonstration>", re.IGNORECASE
 )
-_ANSWERED = re.compile(r"^\s*(?:observation(?: \d+)?\s*[:：]|function output:)", re.IGNORECASE | re.MULTILINE)
+_ANSWERED = re.compile(
+    r"^[ \t]*(?:observation(?: \d+)?\s*[:\uff1a]|function output:)", re.IGNORECASE | re.MULTILINE
+)
 _HEADING = re.compile(
     r"^[^\n]*\b(?:here is a demonstration|demonstration of|examples?\s*:|"
-    r"here are (?:some|a few|\w+) examples|-{3,} ?start of example)[^\n]*$|^---\s*$|<demonstration>",
+    r"here are (?:some|a few|\w+) examples|-{3,} ?start of example)[^\n]*$|"
+    r"^---[ \t]*$|<demonstration>",
     re.IGNORECASE | re.MULTILINE,
 )
 _CLOSING = re.compile(
-    r"--- ?end of example[^\n]*|</demonstration>|^---\s*$|^#+ |"
-    r"^(?:now|here is the task|your task|you are)\b", re.IGNORECASE | re.MULTILINE
+    r"--- ?end of example[^\n]*|</demonstration>|^---[ \t]*$|^#+ |"
+    r"^(?:now|here is the task|your task|you are)\b",
+    re.IGNORECASE | re.MULTILINE,
 )
 _ANNOUNCED = re.compile(
-    r"here(?:'s| is) a (?:running |worked )?(?:example|demonstration)|-{3,} ?(?:demonstration|start of example)",
+    r"here(?:'s| is) a (?:running |worked )?(?:example|demonstration)|"
+    r"-{3,} ?(?:demonstration|start of example)",
     re.IGNORECASE,
 )
-_SPOKEN = re.compile(r"^\s*assistant\s*[:：]", re.IGNORECASE | re.MULTILINE)
+_SPOKEN = re.compile(r"^[ \t]*assistant\s*[:\uff1a]", re.IGNORECASE | re.MULTILINE)
 MIN_ANSWERS = 2
 MAX_STATEMENTS = 8
 

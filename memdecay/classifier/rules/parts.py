@@ -34,11 +34,11 @@ _PART = re.compile(
     rf"""
     (?P<fence>^[ \t]*```(?P<language>[\w+-]*)[^\n]*(?:\n.*?(?:^[ \t]*```[ \t]*$\n?|\Z)|\Z))
   | (?P<tag><(?P<name>{_TAGS})\b[^>]*>.*?(?:</(?P=name)>|</function>|\Z))
-  | (?P<final>(?:^(?:[#*_ ]*final[ _]answer[*_ ]*[:：]|answer[:;]|最终答案).*)
+  | (?P<final>(?:^(?:[#*_ ]*final[ _]answer[*_ ]*[:\uff1a]|answer[:;]|最终答案).*)
       |<(?:solution|answer|final_answer)>.*?(?:</(?:solution|answer|final_answer)>|\Z)
       |^(?:action(?:\ \d+)?:\ *)?(?:finish|answer|submit)\[[^\n]*
       |\\boxed\{{[^\n]*)
-  | (?P<line>^(?:(?:action|function|tool)(?:\ \d+)?(?:[ ]+(?:name|input))?\ ?[:：][^\n]*
+  | (?P<line>^(?:(?:action|function|tool)(?:\ \d+)?(?:[ ]+(?:name|input))?\ ?[:\uff1a][^\n]*
       |>\ (?!think|actionpath)\w[^\n]*
       |(?:search|lookup|click|type|scroll|goto|retrieve|bingsearch)\ ?\[[^\n]*)\n?)
   | (?P<json>\A\s*[\[{{]+\s*"(?:name|function|tool|action|command|tool_name)"\s*:.*\Z)
@@ -59,7 +59,8 @@ def find_parts(text: str) -> tuple[Part, ...]:
     ['call']
     """
     return tuple(
-        Part(_kind(match), match.start(), match.end()) for match in _PART.finditer(text)
+        Part(_kind(match), match.start(), match.end())
+        for match in _PART.finditer(text)
         if not (match["line"] and _THINK_CALL.match(match["line"]))
     )
 

@@ -18,7 +18,11 @@ from memdecay.classifier.rules.rule import Rule
 
 DEFAULT_RULES: tuple[Rule, ...] = (
     Rule("role_default", "who speaks", roles.role_default),
-    Rule("standing_instructions", "system messages, statements of a task", roles.standing_instructions),
+    Rule(
+        "standing_instructions",
+        "system messages, statements of a task",
+        roles.standing_instructions,
+    ),
     Rule("worked_examples", "demonstrations inside instructions", examples.worked_examples, 2.0),
     Rule("example_turns", "demonstrations as turns", examples.example_turns, 2.0),
     Rule("text_calls", "calls written as text", calls.text_calls),

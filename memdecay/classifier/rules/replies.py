@@ -11,7 +11,7 @@ from memdecay.classifier.rules.rule import Proposal
 from memdecay.classifier.rules.thoughts import prose
 
 _FACT = re.compile(
-    r"[\w.]+@[\w.]+|#?\b[A-Z]*\d{4,}\b|\b\w+_\w+_\d+\b|\b[A-Z0-9]{6,}\b|"
+    r"[\w.]+@[\w.]+|#?\b[A-Z]*\d{4,}\b|\b[a-z]+_[a-z]+_\d+\b|\b[A-Z0-9]{6,}\b|"
     r"\bmy (?:name|zip|e-?mail|user|order|address|id|reservation|phone)\b[^?]{0,60}\b(?:is|are)\b|"
     r"\b(?:name is|zip code)\b",
 )
@@ -43,7 +43,8 @@ _REQUEST = re.compile(
 )
 _CLOSING = re.compile(
     r"\s*(?:(?:with )?th(?:is|ese|at)\b|the (?:first|second|changes?|above|updated)|once |"
-    r"let me know|please )", re.IGNORECASE
+    r"let me know|please )",
+    re.IGNORECASE,
 )
 _ASKING = re.compile(
     r"\blet me know\b|\bplease (?:re-?run|provide|add|confirm|share|let|run|try)\b|feel free to|"
@@ -57,9 +58,7 @@ def user_facts(conversation: Conversation) -> Iterator[Proposal]:
     for turn in conversation.of(Speaker.USER):
         if turn.is_opening or len(turn.text) > 2000:
             continue
-        if _FACT.search(turn.text):
-            yield _whole(turn, Region.KEY_DECISION, 0.8)
-        elif _CONFIRMATION.match(turn.text) and "?" not in turn.text:
+        if _FACT.search(turn.text) or (_CONFIRMATION.match(turn.text) and "?" not in turn.text):
             yield _whole(turn, Region.KEY_DECISION, 0.8)
         elif _PREFERENCE.search(turn.text):
             yield _whole(turn, Region.KEY_DECISION, 0.5)
@@ -72,7 +71,7 @@ def user_talk(conversation: Conversation) -> Iterator[Proposal]:
             continue
         if _THANKS.match(turn.text):
             yield _whole(turn, Region.RECENT_DIALOGUE, 0.8)
-        elif "?" in turn.text or "？" in turn.text:
+        elif "?" in turn.text or "\uff1f" in turn.text:
             yield _whole(turn, Region.RECENT_DIALOGUE, 0.4)
 
 

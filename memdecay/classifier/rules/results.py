@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from memdecay.classifier.regions import Region
 from memdecay.classifier.rules.conversation import Conversation, Speaker, Turn
 from memdecay.classifier.rules.rule import Proposal
-from memdecay.classifier.rules.scaffold import is_boilerplate
+from memdecay.classifier.rules.scaffold import boilerplate_chars
 
 SHORT_RESULT_CHARS = 260
 HEAD_CHARS = 220
@@ -17,7 +17,8 @@ MAX_RECORD_CHARS = 1000
 
 _CHANGE = re.compile(
     r"\"(?:\w+_)?(?:cancel|update|modify|return|exchange|book|create|delete|change|set|add|remove|"
-    r"refund|transfer|send|submit|pay|place|issue)(?:_\w+|[A-Z]\w*)?\"", re.IGNORECASE
+    r"refund|transfer|send|submit|pay|place|issue)(?:_\w+|[A-Z]\w*)?\"",
+    re.IGNORECASE,
 )
 _OUTCOME = re.compile(
     r"status|error|success|message|result|confirm|refund|cancel|\"amount\": -|tracking|balance",
@@ -26,10 +27,11 @@ _OUTCOME = re.compile(
 _RECORD = re.compile(r"\s*[\[{]\s*[\"{]")
 _TERM = re.compile(r"[A-Za-z_][\w-]{3,}|\d[\w.-]{2,}")
 _COMMON = frozenset(
-    "name arguments type function tool_call query input command text value true false null path "
-    "file http https html json python python3 import from self print return with that this what "
-    "when which where search click action observation thought bash echo grep head tail find "
-    "sed cat view create".split()
+    {"name", "arguments", "type", "function", "tool_call", "query", "input", "command", "text"}
+    | {"value", "true", "false", "null", "path", "file", "http", "https", "html", "json"}
+    | {"python", "python3", "import", "from", "self", "print", "return", "with", "that", "this"}
+    | {"what", "when", "which", "where", "search", "click", "action", "observation", "thought"}
+    | {"bash", "echo", "grep", "head", "tail", "find", "view", "create"}
 )
 
 
@@ -82,11 +84,7 @@ def body_chars(turn: Turn) -> int:
     """Return how many characters a result has without the scaffold's own lines."""
     if len(turn.text) <= SHORT_RESULT_CHARS or len(turn.text) > 4 * SHORT_RESULT_CHARS:
         return len(turn.text)
-    return sum(
-        segment.end - segment.start
-        for segment in turn.segments
-        if not is_boilerplate(turn.segment_text(segment))
-    )
+    return len(turn.text) - boilerplate_chars(turn)
 
 
 def result_heads(conversation: Conversation) -> Iterator[Proposal]:

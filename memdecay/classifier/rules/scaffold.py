@@ -6,39 +6,39 @@ import re
 from collections.abc import Iterator
 
 from memdecay.classifier.regions import Region
-from memdecay.classifier.rules.conversation import Conversation, Speaker
+from memdecay.classifier.rules.conversation import Conversation, Speaker, Turn
 from memdecay.classifier.rules.rule import Proposal
 
 _BOILERPLATE = re.compile(
-    r"^\s*(?:\(?open file:|\(current directory|\[current working directory|bash-\$\s*$|"
+    r"^[ \t]*(?:\(?open file:|\(current directory|\[current working directory|bash-\$[ \t]*$|"
     r"you have \d+ (?:steps?|turns?|attempts?|chances?)|\d[\d,]* prompt tokens|tokens?: |cost: |"
-    r"#{2,}\w+#{2,}\s*$|terminate\s*$|</?(?:output|result|stdout|stderr|observation)>\s*$|"
-    r"> ?actionpath|assistant[:：]\s*$|observation[:：]\s*(?:ok\.?)?\s*$|\(\d+ more lines|"
+    r"#{2,}\w+#{2,}[ \t]*$|terminate[ \t]*$|</?(?:output|result|stdout|stderr|observation)>[ \t]*$|"
+    r"> ?actionpath|assistant[:\uff1a][ \t]*$|observation[:\uff1a][ \t]*(?:ok\.?)?[ \t]*$|"
+    r"\(\d+ more lines|"
     r"\[(?:python interpreter|file: |command finished)|\[image|data:image|[^\n]{0,80}\(?omitted\b|"
-    r"\.{3,}\s*$|-{3,}\s*$|={3,}\s*$|\*{3,}\s*$|<\|im_(?:start|end)\|>)",
-    re.IGNORECASE,
+    r"\.{3,}[ \t]*$|-{3,}[ \t]*$|={3,}[ \t]*$|\*{3,}[ \t]*$|<\|im_(?:start|end)\|>)",
+    re.MULTILINE,
 )
+_RULE = re.compile(
+    r"^[ \t]*(?:you (?:must|should|need to|can only)|please (?:format|always|make sure)|"
+    r"note:|important:|remember)",
+    re.MULTILINE,
+)
+_BLOB = re.compile(r"[A-Za-z0-9+/=_-]{100,}")
 MIN_BLOB_CHARS = 120
 MIN_EMPTY_FIELDS = 3
-_BLOB = re.compile(r"(?=[\w+/=-]*\d)(?=[\w+/=-]*[A-Z])[A-Za-z0-9+/=_-]{100,}")
-_RULE = re.compile(
-    r"^\s*(?:you (?:must|should|need to|can only)|please (?:format|always|make sure)|"
-    r"note:|important:|remember)",
-    re.IGNORECASE,
-)
-
-
-def is_boilerplate(text: str) -> bool:
-    """Tell whether a line is the scaffold's own: a prompt, a header, a counter, a control token."""
-    return _BOILERPLATE.match(text) is not None
 
 
 def boilerplate(conversation: Conversation) -> Iterator[Proposal]:
     """Propose ordinary_context for prompts, headers, counters and control tokens."""
     for turn in conversation.of(Speaker.RESULT, Speaker.ASSISTANT, Speaker.USER):
-        for segment in turn.segments:
-            if is_boilerplate(turn.segment_text(segment)):
-                yield Proposal(turn.index, segment.start, segment.end, Region.ORDINARY_CONTEXT, 0.9)
+        for segment in turn.segments_with(_BOILERPLATE):
+            yield Proposal(turn.index, segment.start, segment.end, Region.ORDINARY_CONTEXT, 0.9)
+
+
+def boilerplate_chars(turn: Turn) -> int:
+    """Return how many characters of a message are the scaffold's own lines."""
+    return sum(segment.end - segment.start for segment in turn.segments_with(_BOILERPLATE))
 
 
 def blobs(conversation: Conversation) -> Iterator[Proposal]:
@@ -48,7 +48,7 @@ def blobs(conversation: Conversation) -> Iterator[Proposal]:
             if segment.end - segment.start < MIN_BLOB_CHARS:
                 continue
             text = turn.segment_text(segment)
-            if _BLOB.search(text) or text.count("=None") >= MIN_EMPTY_FIELDS:
+            if text.count("=None") >= MIN_EMPTY_FIELDS or _is_encoded(text):
                 yield Proposal(turn.index, segment.start, segment.end, Region.ORDINARY_CONTEXT, 1.5)
 
 
@@ -64,6 +64,12 @@ def preamble(conversation: Conversation) -> Iterator[Proposal]:
 def state_rules(conversation: Conversation) -> Iterator[Proposal]:
     """Propose system_instruction where a scaffold's answer tells the agent what it must do."""
     for turn in conversation.of(Speaker.RESULT):
-        for segment in turn.segments:
-            if _RULE.match(turn.segment_text(segment)):
-                yield Proposal(turn.index, segment.start, segment.end, Region.SYSTEM_INSTRUCTION, 0.6)
+        for segment in turn.segments_with(_RULE):
+            yield Proposal(turn.index, segment.start, segment.end, Region.SYSTEM_INSTRUCTION, 0.6)
+
+
+def _is_encoded(text: str) -> bool:
+    word = _BLOB.search(text)
+    if word is None:
+        return False
+    return any(map(str.isdigit, word[0])) and any(map(str.isupper, word[0]))

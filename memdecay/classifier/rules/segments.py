@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 MAX_LINE_CHARS = 220
 MIN_PIECE_CHARS = 80
 
-_SENTENCE_END = re.compile(r"[.!?;][\"')\]}]*\s+|[。！？；]|</\w+>\s*|\}, |\], |, (?=\")")
+_SENTENCE_END = re.compile(
+    r"[.!?;][\"')\]}]*\s+|[\u3002\uff01\uff1f\uff1b]|</\w+>\s*|\}, |\], |, (?=\")"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,4 +64,4 @@ def _split_evenly(start: int, end: int) -> list[Segment]:
     if end - start <= 2 * MAX_LINE_CHARS:
         return [Segment(start, end)]
     cuts = [*range(start, end, MAX_LINE_CHARS), end]
-    return [Segment(a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [Segment(a, b) for a, b in pairwise(cuts)]

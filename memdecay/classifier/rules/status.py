@@ -10,24 +10,25 @@ from memdecay.classifier.rules.conversation import Conversation, Speaker
 from memdecay.classifier.rules.rule import Proposal
 
 _STATUS = re.compile(
-    r"<returncode>|\bexit (?:code|status)\b|\breturn code\b|\bexitcode\b|"
-    r"^\s*(?:applied edit|file (?:updated|created|written|saved)|found \d+|no (?:matches|results|such)|"
-    r"the file .* has been|executed successfully|your code did not|successfully|created |"
-    r"\[?(?:\d+ )?(?:passed|failed|ok)\b|\(?success|done\.?$|nothing happens)|"
-    r"\b(?:FAILED|FAIL|\d+ passed|\d+ failed|AssertionError)\b|"
+    r"<returncode>|exit (?:code|status)\b|return code\b|exitcode\b|"
+    r"^[ \t]*(?:applied edit|file (?:updated|created|written|saved)|found \d+|"
+    r"no (?:matches|results|such)|the file .* has been|executed successfully|your code did not|"
+    r"successfully|created |nothing happens|\[?(?:\d+ )?(?:passed|failed|ok)\b|"
+    r"\(?success|done\.?$)|"
+    r"\d (?:passed|failed)|failed?\b(?=[ \t]*(?:$|[\[(:=-]))|assertionerror|"
     r"\"(?:status|error|success|message)\"\s*:|not found\b|did not (?:run|match|find)",
-    re.IGNORECASE | re.MULTILINE,
+    re.MULTILINE,
 )
 _ERROR = re.compile(
-    r"(?:^|\s|\.)\w*(?:Error|Exception|Warning)\b\s*:|^\s*(?:error|fatal|e {2,}|failed|invalid|usage)\b|"
-    r"command not found|no such file|permission denied|\bcannot\b|\bcould not\b|unable to",
-    re.IGNORECASE | re.MULTILINE,
+    r"(?:error|exception|warning)\b\s*:|^[ \t]*(?:error|fatal|e {2,}|failed|invalid|usage)\b|"
+    r"command not found|no such file|permission denied|cannot\b|could not\b|unable to",
+    re.MULTILINE,
 )
 _FRAME = re.compile(
-    r"^\s*(?:File \".*\", line \d+|at [\w.$<>]+\(|Traceback \(|~{2,}|\^+\s*$|-{10,}|={10,}|"
+    r"\s*(?:File \".*\", line \d+|at [\w.$<>]+\(|Traceback \(|~{2,}|\^+\s*$|-{10,}|={10,}|"
     r"(?:-{2,}>)?\s*\d+ +\w|\w+\.py:\d+: in )",
 )
-_RAISED = re.compile(r"^\s*(?:\w+\.)*\w*(?:Error|Exception)\b", re.MULTILINE)
+_RAISED = re.compile(r"\s*(?:\w+\.)*\w*(?:Error|Exception)\b")
 
 
 def status_lines(conversation: Conversation) -> Iterator[Proposal]:
@@ -61,8 +62,8 @@ def _matching(
 ) -> Iterator[Proposal]:
     for turn in conversation.of(Speaker.RESULT):
         seen: set[str] = set()
-        for segment in turn.segments:
+        for segment in turn.segments_with(pattern):
             text = turn.segment_text(segment)
-            if pattern.search(text) and text not in seen:
+            if text not in seen:
                 seen.add(text)
                 yield Proposal(turn.index, segment.start, segment.end, region, confidence)

@@ -55,7 +55,12 @@ def rule_votes(
         messages: OpenAI chat messages of any shape.
         rules: The rules to ask.
         lookahead: Whether later messages may bear on earlier ones; see `read_conversation`.
+
+    Raises:
+        ValueError: There are no rules.
     """
+    if not rules:
+        raise ValueError("rules must hold at least one rule, got none")
     conversation = read_conversation(messages, lookahead=lookahead)
     grid = SegmentGrid(conversation)
     votes = np.stack([grid.votes(rule.propose(conversation), rule.weight) for rule in rules])
@@ -86,6 +91,9 @@ def rule_labels(
         rules: The rules to ask.
         lookahead: Whether later messages may bear on earlier ones. Without it the labels of a
             message stay as they are when the conversation goes on, so it can run online.
+
+    Raises:
+        ValueError: There are no rules.
 
     Returns:
         One ``(num_characters,)`` int8 array per message; values as in `Region`.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from memdecay.classifier.regions import Region
 from memdecay.classifier.rules.conversation import Conversation, Speaker, Turn
 from memdecay.classifier.rules.rule import Proposal
 from memdecay.classifier.rules.segments import Segment
+
+MIN_LONG_THOUGHT_CHARS = 250
 
 _CHOICE = re.compile(
     r"\b(?:let'?s|let me|I(?:'ll| will| need| should| can| must|'m going| am going)|"
@@ -18,14 +21,17 @@ _CHOICE = re.compile(
     re.IGNORECASE,
 )
 _RETELLING = re.compile(
-    r"^\s*(?:thought:\s*)?(?:(?:okay|ok|alright)[,.]? )?(?:this (?:is|appears to be|seems to be) the\b|"
+    r"^\s*(?:thought:\s*)?(?:(?:okay|ok|alright)[,.]? )?"
+    r"(?:this (?:is|appears to be|seems to be) the\b|"
     r"the (?:pr|issue|task|problem)(?: description)? (?:says|mentions|states|described?|is about)|"
     r"the (?:search|page|screenshot|output|result|observation|file|"
     r"command|dropdown|list)\b[^.]*\b(?:has|have|was|were|is|are|shows?|provides?|contains?|"
     r"lists?|mentions?)\b|(?:we|I) (?:are|have|see|saw|can see|was|were)\b|now that\b)",
     re.IGNORECASE,
 )
-_THOUGHT_TAG = re.compile(r"^\s*(?:thoughts?(?: \d+)?|reason(?:ing)?|plan)\s*[:：]|^\s*<think", re.IGNORECASE)
+_THOUGHT_TAG = re.compile(
+    r"^\s*(?:thoughts?(?: \d+)?|reason(?:ing)?|plan)\s*[:\uff1a]|^\s*<think", re.IGNORECASE
+)
 
 
 def thoughts(conversation: Conversation) -> Iterator[Proposal]:
@@ -49,7 +55,9 @@ def retelling(conversation: Conversation) -> Iterator[Proposal]:
     """Propose ordinary_context for sentences of a long thought that retell and choose nothing."""
     for turn, segment, text in _prose_segments(conversation):
         is_last = segment.end >= len(turn.text)
-        if len(turn.text) > 250 and not is_last and _RETELLING.match(text) and not _CHOICE.search(text):
+        if len(turn.text) < MIN_LONG_THOUGHT_CHARS or is_last:
+            continue
+        if _RETELLING.match(text) and not _CHOICE.search(text):
             yield Proposal(turn.index, segment.start, segment.end, Region.ORDINARY_CONTEXT, 1.0)
 
 
@@ -68,7 +76,8 @@ def _prose_segments(conversation: Conversation) -> Iterator[tuple[Turn, Segment,
     for turn in conversation.of(Speaker.ASSISTANT):
         if turn.is_chat and not turn.acts:
             continue
-        stretches = list(prose(turn))
+        starts = [part.start for part in turn.parts]
         for segment in turn.segments:
-            if any(start <= segment.start < end for start, end in stretches):
+            place = bisect_right(starts, segment.start) - 1
+            if place < 0 or turn.parts[place].end <= segment.start:
                 yield turn, segment, turn.segment_text(segment)

@@ -33,6 +33,7 @@ class SegmentGrid:
         bounds = np.array([*self._starts, self.offsets[-1]], np.int64)
         self.starts: NDArray[np.int64] = bounds[:-1]
         self.lengths: NDArray[np.int64] = np.diff(bounds)
+        self._lengths: list[int] = self.lengths.tolist()
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -51,6 +52,10 @@ class SegmentGrid:
                 continue
             first = bisect_right(self._starts, start) - 1
             last = bisect_right(self._starts, end - 1)
+            if last - first == 1 and end - start == self._lengths[first]:
+                if votes[first, region] < confidence:
+                    votes[first, region] = confidence
+                continue
             column = votes[first:last, region]
             np.maximum(column, confidence * self._covered(first, last, start, end), out=column)
         return votes * np.float32(weight)
@@ -59,14 +64,21 @@ class SegmentGrid:
         starts = self.starts[first:last]
         lengths = self.lengths[first:last]
         covered = np.minimum(starts + lengths, end) - np.maximum(starts, start)
-        return (covered / lengths).astype(np.float32)
+        share: NDArray[np.float32] = (covered / lengths).astype(np.float32)
+        return share
 
 
 def winners(votes: NDArray[np.float32]) -> NDArray[np.int8]:
-    """Return ``(num_segments,)`` int8: the region with most votes, ordinary_context if none has any.
+    """Return each segment's region with most votes, ordinary_context where none has any.
 
     Ties go to the region that comes first in `Region`, the one an agent would miss most.
+
+    Args:
+        votes: ``(num_segments, NUM_REGIONS)`` float32.
+
+    Returns:
+        ``(num_segments,)`` int8; values as in `Region`.
     """
-    regions = votes.argmax(axis=1).astype(np.int8)
+    regions: NDArray[np.int8] = votes.argmax(axis=1).astype(np.int8)
     regions[votes.max(axis=1, initial=0.0) <= 0] = Region.ORDINARY_CONTEXT
     return regions
