@@ -167,9 +167,10 @@ def _read(data: Mapping[str, Any], key: str, convert: Callable[[Any], _T], path:
 
 def _feature_layout(value: Mapping[str, Any]) -> FeatureLayout:
     # JSON knows no tuples; the layout's fields are compared and hashed as such.
-    return FeatureLayout(
-        **{name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
-    )
+    fields: dict[str, Any] = {
+        name: tuple(item) if isinstance(item, list) else item for name, item in value.items()
+    }
+    return FeatureLayout(**fields)
 
 
 def _positive(value: Any) -> float:

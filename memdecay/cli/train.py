@@ -21,6 +21,7 @@ from memdecay.cli.report import metrics_table
 from memdecay.cli.traces import load_labelled_traces
 from memdecay.data.extraction import ExtractionConfig
 from memdecay.training.config import (
+    ClassWeighting,
     DeviceConfig,
     NetworkSizes,
     OptimizerConfig,
@@ -103,10 +104,10 @@ def train(
         float, typer.Option("--weight-decay", help="AdamW's decay.", rich_help_panel="Training")
     ] = _DEFAULTS.optimizer.weight_decay,
     class_weighting: Annotated[
-        str,
+        ClassWeighting,
         typer.Option(
             "--class-weighting",
-            help="none, sqrt or balanced: how much rare regions count.",
+            help="How much rare regions count.",
             rich_help_panel="Training",
         ),
     ] = _DEFAULTS.optimizer.class_weighting,
@@ -163,7 +164,7 @@ def train(
             optimizer=OptimizerConfig(
                 learning_rate=learning_rate,
                 weight_decay=weight_decay,
-                class_weighting=class_weighting,  # type: ignore[arg-type]  Checked by the config.
+                class_weighting=class_weighting,
             ),
             split=SplitConfig(seed=seed),
             device=DeviceConfig(accelerator, devices, strategy, precision),

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import PretrainedConfig
-from transformers.cache_utils import Cache
 
 from memdecay.classifier.errors import BudgetError
 from memdecay.classifier.regions import NUM_REGIONS, Region, RegionTable
-from memdecay.runtime.accounting import ByteAccount
+from memdecay.runtime.budgeted import BudgetedLayers
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.eviction import choose_kept
-from memdecay.runtime.layer import EvictingLayer, bookkeeping
+from memdecay.runtime.layer import bookkeeping
 from memdecay.runtime.layer_plan import make_layers
 from memdecay.runtime.metadata import Slots
 from memdecay.runtime.padding import left_pad_lengths
@@ -24,7 +22,7 @@ from memdecay.runtime.policies import make_policy
 logger = logging.getLogger(__name__)
 
 
-class DecayCache(Cache):  # type: ignore[misc]
+class DecayCache(BudgetedLayers):
     """Keys and values of at most ``budget_tokens`` tokens a row, with original positions.
 
     The cache never evicts inside a forward. Between forwards call `make_room` before a chunk and
@@ -49,7 +47,6 @@ class DecayCache(Cache):  # type: ignore[misc]
     _first_pad_lengths: Tensor | None
     _evicted: Tensor
     _num_evicted: int
-    _bytes: ByteAccount
 
     def __init__(
         self,
@@ -61,9 +58,7 @@ class DecayCache(Cache):  # type: ignore[misc]
         self.policy = make_policy(config)
         self.region_table = region_table or RegionTable()
         layers = make_layers(model_config, config.budget_tokens, grows_ahead=not self.policy.evicts)
-        super().__init__(layers=layers)
-        self._evicting = [layer for layer in layers if isinstance(layer, EvictingLayer)]
-        self._has_warned = False
+        super().__init__(layers, config.budget_tokens if self.policy.evicts else None)
         self._forget()
 
     # What is inside
@@ -94,25 +89,6 @@ class DecayCache(Cache):  # type: ignore[misc]
         self._slots = slots
         return slots
 
-    @property
-    def bytes_per_token(self) -> int:
-        """Bytes one kept token takes over all full-attention layers and rows; 0 when empty."""
-        return sum(layer.bytes_per_token for layer in self._evicting)
-
-    @property
-    def allocated_bytes(self) -> int:
-        """Bytes of the full-attention layers' buffers."""
-        return self._bytes.allocated_bytes
-
-    @property
-    def peak_bytes(self) -> int:
-        """Most bytes of buffers at one time since the last reset.
-
-        Old and new buffers both count while one is copied into the other. The scratch copy of
-        one layer's keys or values during an eviction does not.
-        """
-        return self._bytes.peak_bytes
-
     def kept_per_region(self) -> dict[Region, int]:
         """Count the kept real tokens of every region, summed over the rows."""
         return _by_region(self.slots.count_per_region())
@@ -120,15 +96,6 @@ class DecayCache(Cache):  # type: ignore[misc]
     def evicted_per_region(self) -> dict[Region, int]:
         """Count the evicted real tokens by the region they had then, summed over the rows."""
         return _by_region(self._evicted)
-
-    def holds(self, key_states: Tensor, layer_idx: int) -> bool:
-        """Tell whether these keys are what `update` returned for this layer."""
-        keys = self.layers[layer_idx].keys
-        return (
-            keys is not None
-            and keys.shape == key_states.shape
-            and keys.data_ptr() == key_states.data_ptr()
-        )
 
     # What the tagger and the observer tell
 
@@ -215,10 +182,7 @@ class DecayCache(Cache):  # type: ignore[misc]
         with bookkeeping():
             keys = tuple(layer.keys for layer in self._evicting)
             indices = choose_kept(slots, keys, self.policy, self.config, num_keep)
-            for layer in self._evicting:
-                before = layer.allocated_bytes
-                layer.keep(indices)
-                self._bytes.replace(before, layer.allocated_bytes)
+            self._keep_in_layers(indices)
             kept = slots.keep(indices)
             lost = slots.count_per_region() - kept.count_per_region()
             self._evicted = self._evicted.to(lost.device) + lost
@@ -229,25 +193,6 @@ class DecayCache(Cache):  # type: ignore[misc]
         return num_lost
 
     # What transformers calls
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
-    ) -> tuple[Tensor, Tensor]:
-        """Append one layer's keys and values, each ``(batch, heads, q, head_dim)``.
-
-        Returns:
-            Keys and values of the kept and the new tokens, ``(batch, heads, kept + q, head_dim)``.
-        """
-        layer = self.layers[layer_idx]
-        if not isinstance(layer, EvictingLayer):
-            states: tuple[Tensor, Tensor] = layer.update(key_states, value_states, *args, **kwargs)
-            return states
-        before = layer.allocated_bytes
-        states = layer.update(key_states, value_states, *args, **kwargs)
-        self._bytes.replace(before, layer.allocated_bytes)
-        if self.policy.evicts and layer.num_kept > self.config.budget_tokens:
-            self._warn_of_growth(layer.num_kept)
-        return states
 
     def crop(self, tokens_to_remove: int) -> None:
         """Take back the newest ``-tokens_to_remove`` tokens, as assisted decoding does.
@@ -261,9 +206,7 @@ class DecayCache(Cache):  # type: ignore[misc]
             )
         with bookkeeping():
             slots = self.slots.drop_newest(-tokens_to_remove)
-            # Sliding layers may refuse: they come first, so that a refusal changes nothing.
-            for layer in sorted(self.layers, key=lambda layer: isinstance(layer, EvictingLayer)):
-                layer.crop(tokens_to_remove)
+            self._crop_layers(tokens_to_remove)
         if self._slots is not None:
             self._slots = slots
 
@@ -290,13 +233,7 @@ class DecayCache(Cache):  # type: ignore[misc]
             return
         with bookkeeping():
             slots = self.slots.select_rows(rows)
-            for layer in self.layers:
-                if isinstance(layer, EvictingLayer):
-                    before = layer.allocated_bytes
-                    layer.select_rows(rows)
-                    self._bytes.replace(before, layer.allocated_bytes)
-                else:
-                    layer.batch_select_indices(rows.to(layer.keys.device))
+            self._select_layer_rows(rows)
         self._slots = slots
 
     # Bookkeeping
@@ -306,18 +243,6 @@ class DecayCache(Cache):  # type: ignore[misc]
         self._first_pad_lengths = None
         self._evicted = torch.zeros(NUM_REGIONS, dtype=torch.int64)
         self._num_evicted = 0
-        self._bytes = ByteAccount()
-
-    def _warn_of_growth(self, num_tokens: int) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            logger.warning(
-                "one forward needs room for %d tokens, more than the budget of %d: the cache grows "
-                "until it ends; set prefill_chunk_size to at most %d to stay within the budget",
-                num_tokens,
-                self.config.budget_tokens,
-                self.config.max_chunk_tokens,
-            )
 
 
 def _by_region(counts: Tensor) -> dict[Region, int]:

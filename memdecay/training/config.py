@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from enum import StrEnum
 
 from memdecay.classifier.propagation import PropagationConfig
 from memdecay.classifier.regions import RegionTable
 
-ClassWeighting = Literal["none", "sqrt", "balanced"]
+
+class ClassWeighting(StrEnum):
+    """How much rare regions count in the loss."""
+
+    NONE = "none"
+    SQRT = "sqrt"
+    BALANCED = "balanced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,7 @@ class OptimizerConfig:
     learning_rate: float = 2e-3
     weight_decay: float = 0.05
     label_smoothing: float = 0.05
-    class_weighting: ClassWeighting = "sqrt"
+    class_weighting: ClassWeighting = ClassWeighting.SQRT
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -50,10 +56,6 @@ class OptimizerConfig:
             raise ValueError(f"weight_decay must be 0 or above, got {self.weight_decay}")
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing must lie in [0, 1), got {self.label_smoothing}")
-        if self.class_weighting not in ("none", "sqrt", "balanced"):
-            raise ValueError(
-                f"class_weighting must be none, sqrt or balanced, got {self.class_weighting!r}"
-            )
 
 
 @dataclass(frozen=True, slots=True)

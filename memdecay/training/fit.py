@@ -125,15 +125,15 @@ def class_weights(region_counts: Tensor, weighting: ClassWeighting) -> Tensor | 
 
     Args:
         region_counts: ``(num_regions,)``, int64.
-        weighting: ``none``, ``sqrt`` or ``balanced``.
+        weighting: How much rare regions count.
 
     Returns:
-        ``(num_regions,)``, float32; a region without tokens gets zero. None for ``none``.
+        ``(num_regions,)``, float32; a region without tokens gets zero. None for no weighting.
     """
-    if weighting == "none":
+    if weighting is ClassWeighting.NONE:
         return None
     counts = region_counts.to(torch.float32)
-    power = 0.5 if weighting == "sqrt" else 1.0
+    power = 0.5 if weighting is ClassWeighting.SQRT else 1.0
     weights = torch.where(counts > 0, counts.clamp_min(1.0) ** -power, 0.0)
     return weights * counts.sum() / (weights * counts).sum().clamp_min(1e-12)
 
