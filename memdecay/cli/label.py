@@ -1,0 +1,176 @@
+"""`memdecay label`: labels by rules, by people in Label Studio, and their agreement."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from memdecay.classifier.errors import ConfigError
+from memdecay.classifier.storage import write_text_atomically
+from memdecay.cli.config_file import ConfigOption
+from memdecay.cli.console import output_console
+from memdecay.data.jsonl import read_traces, write_traces
+from memdecay.data.labelling.agreement import measure_agreement, pair_by_id, second_labelling
+from memdecay.data.labelling.label_studio import (
+    from_tasks,
+    labeling_config,
+    read_export,
+    write_tasks,
+)
+from memdecay.data.labelling.rule_report import RuleReport
+from memdecay.data.labelling.weak import label_traces
+
+EPILOG = """
+[bold]Examples[/bold]
+
+memdecay label traces.jsonl --out weak.jsonl --report
+
+memdecay label labelled.jsonl --report --json
+
+memdecay label weak.jsonl --export-studio tasks.json
+
+memdecay label weak.jsonl --import-studio export.json --out labelled.jsonl
+
+memdecay label first.jsonl --agreement second.jsonl
+"""
+
+
+def label(
+    traces: Annotated[Path, typer.Argument(metavar="IN", help="Traces (JSONL).")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the labelled traces here (JSONL).")
+    ] = None,
+    report: Annotated[
+        bool,
+        typer.Option(
+            "--report", help="Show coverage and conflicts per rule, and accuracy if IN has spans."
+        ),
+    ] = False,
+    causal: Annotated[
+        bool, typer.Option("--causal", help="Use nothing of later messages, as at run time.")
+    ] = False,
+    export_studio: Annotated[
+        Path | None,
+        typer.Option(
+            "--export-studio",
+            help="Write IN as Label Studio tasks, and the labelling interface beside it (.xml).",
+            rich_help_panel="By hand",
+        ),
+    ] = None,
+    import_studio: Annotated[
+        Path | None,
+        typer.Option(
+            "--import-studio",
+            help="Label IN by this JSON export of Label Studio, into --out.",
+            rich_help_panel="By hand",
+        ),
+    ] = None,
+    annotator: Annotated[
+        int | None,
+        typer.Option(
+            "--annotator",
+            help="Take this user's annotations only; else each task's newest.",
+            rich_help_panel="By hand",
+        ),
+    ] = None,
+    agreement: Annotated[
+        Path | None,
+        typer.Option(
+            "--agreement",
+            help="Compare IN's spans with this file's. IN itself: with its second annotator's.",
+            rich_help_panel="By hand",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print figures as JSON.")] = False,
+    config: ConfigOption = None,  # noqa: ARG001  Its callback has acted on it.
+) -> None:
+    """Label traces by rules or by hand, and measure how well labellings agree."""
+    jobs = [job for job in (export_studio, import_studio, agreement) if job is not None]
+    if len(jobs) > 1:
+        raise ConfigError("--export-studio, --import-studio and --agreement exclude each other")
+    if export_studio is not None:
+        _export(traces, export_studio)
+    elif import_studio is not None:
+        _import(traces, import_studio, out, annotator)
+    elif agreement is not None:
+        _agree(traces, agreement, as_json)
+    else:
+        _by_rules(traces, out, report, causal, as_json)
+
+
+def _export(traces: Path, tasks: Path) -> None:
+    count = write_tasks(read_traces(traces), tasks)
+    interface = tasks.with_suffix(".xml")
+    write_text_atomically(interface, labeling_config())
+    output_console().out(f"{count} tasks written to {tasks}, the interface to {interface}")
+
+
+def _import(traces: Path, export: Path, out: Path | None, annotator: int | None) -> None:
+    if out is None:
+        raise ConfigError("--import-studio needs --out: where to write the labelled traces")
+    count = write_traces(from_tasks(read_traces(traces), read_export(export), annotator), out)
+    output_console().out(f"{count} labelled traces written to {out}")
+
+
+def _agree(first: Path, second: Path, as_json: bool) -> None:
+    if first == second:
+        pairs = [(t, other) for t in read_traces(first) if (other := second_labelling(t))]
+    else:
+        pairs = pair_by_id(read_traces(first), read_traces(second))
+    _show_agreement(measure_agreement(pairs).to_dict(), as_json)
+
+
+def _by_rules(traces: Path, out: Path | None, report: bool, causal: bool, as_json: bool) -> None:
+    if out is None and not report:
+        raise ConfigError("nothing to do: give --out, --report or both")
+    figures = RuleReport()
+
+    def labelled() -> Any:
+        for result in label_traces(read_traces(traces), lookahead=not causal):
+            if report:
+                figures.add(result)
+            yield result.labelled_trace
+
+    if out is None:
+        for _ in labelled():
+            pass
+    else:
+        count = write_traces(labelled(), out)
+        if not as_json:
+            output_console().out(f"{count} labelled traces written to {out}")
+    if report:
+        _show_rules(figures.to_dict(), as_json)
+
+
+def _show_rules(figures: dict[str, Any], as_json: bool) -> None:
+    console = output_console()
+    if as_json:
+        console.out(json.dumps(figures, indent=2), highlight=False)
+        return
+    table = Table(title=f"Rules on {figures['traces']} traces, by characters")
+    table.add_column("rule")
+    for name in ("coverage", "overruled", "accuracy"):
+        table.add_column(name, justify="right")
+    for rule in figures["rules"]:
+        accuracy = "" if rule["accuracy"] is None else f"{rule['accuracy']:.2f}"
+        table.add_row(rule["name"], f"{rule['coverage']:.1%}", f"{rule['conflicts']:.1%}", accuracy)
+    console.print(table)
+    if figures["against_gold"]:
+        _show_agreement(figures["against_gold"], as_json=False)
+
+
+def _show_agreement(figures: dict[str, Any], as_json: bool) -> None:
+    console = output_console()
+    if as_json:
+        console.out(json.dumps(figures, indent=2), highlight=False)
+        return
+    console.out(f"{figures['traces']} traces, {figures['characters']} characters")
+    for name in ("accuracy", "cohen_kappa", "krippendorff_alpha", "macro_f1"):
+        value = figures[name]
+        console.out(f"{name:20} {'undefined' if value is None else f'{value:.3f}'}")
+    for region, score in figures["f1"].items():
+        console.out(f"  F1 {region:17} {score:.3f}")
