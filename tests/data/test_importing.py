@@ -102,7 +102,8 @@ def test_own_traces_import_unchanged_however_alike(tmp_path: Path) -> None:
 
     assert report.format == "memdecay"
     assert write_traces(traces, tmp_path / "again.jsonl") == 2
-    written = [json.loads(line) for line in (tmp_path / "again.jsonl").open()]
+    text = (tmp_path / "again.jsonl").read_text(encoding="utf-8")
+    written = [json.loads(line) for line in text.splitlines()]
     assert [(line["id"], line["messages"]) for line in written] == [
         (line["id"], line["messages"]) for line in lines
     ]
@@ -111,11 +112,9 @@ def test_own_traces_import_unchanged_however_alike(tmp_path: Path) -> None:
 
 def test_a_broken_line_costs_that_line_and_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    good = json.dumps(_chat("a", "b"))
+    first, last = (json.dumps(_chat(text, "b")).encode() for text in ("a", "z"))
     path.write_bytes(
-        f"{good}\n{{broken\nnot json at all\n\n42\n".encode()
-        + b"\xff\xfe{}\n"
-        + good.replace("a", "z").encode()
+        b"\n".join([first, b"{broken", b"not json at all", b"", b"42", b"\xff\xfe{}", last])
     )
 
     traces, report = _import(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,8 +10,10 @@ from memdecay.data.formats.base import Draft
 from memdecay.data.formats.calls import pair_calls
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.text import clean_text
-from memdecay.data.formats.values import MAX_DEPTH
+from memdecay.data.formats.values import MAX_DEPTH, as_map, dump_json, unpack_json
 from memdecay.data.trace import Message, Span, Trace
+
+_ESCAPED = re.compile(r"\\u(?:0000|00[19]b|d[89a-f])", re.IGNORECASE)
 
 
 def finish_draft(draft: Draft, trace_id: str, notes: Notes) -> Trace | None:
@@ -61,9 +64,22 @@ def _clean_message(message: Message, content: str, notes: Notes) -> Message:
     return Message(
         role=clean_text(message.role, notes),
         content=content,
-        tool_calls=tuple(clean_value(dict(call), notes) for call in message.tool_calls),
+        tool_calls=tuple(_clean_call(call, notes) for call in message.tool_calls),
         extra=tuple(clean_value(dict(message.extra), notes).items()),
     )
+
+
+def _clean_call(call: Mapping[str, Any], notes: Notes) -> Any:
+    """Clean a call, also what hides behind escapes in its JSON arguments."""
+    cleaned = clean_value(dict(call), notes)
+    function = as_map(cleaned.get("function"))
+    arguments = function.get("arguments")
+    if isinstance(arguments, str) and _ESCAPED.search(arguments):
+        value = unpack_json(arguments)
+        plain = clean_value(value, notes)
+        if plain != value:
+            return {**cleaned, "function": {**function, "arguments": dump_json(plain)}}
+    return cleaned
 
 
 def _clean_content(content: str, spans: list[Span], notes: Notes) -> tuple[str, list[Span]]:

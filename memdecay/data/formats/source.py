@@ -152,7 +152,8 @@ def _layout(text: str, complete: bool, more: bytes) -> tuple[Layout, list[Any]]:
     lines = [line for line in text.splitlines() if line.strip()]
     lines = lines if complete or len(lines) < 2 else lines[:-1]
     by_line = [value for line in lines if (value := _line_value(line)) is not None]
-    if by_line and 2 * len(by_line) >= len(lines):
+    # The first line of indented JSON is no JSON by itself.
+    if by_line and (_line_value(lines[0]) is not None or 2 * len(by_line) >= len(lines)):
         return Layout.JSON_LINES, by_line
     if not values or not isinstance(values[0], dict | list):
         return Layout.TEXT, []
