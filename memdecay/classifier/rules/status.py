@@ -42,7 +42,7 @@ def error_lines(conversation: Conversation) -> Iterator[Proposal]:
 
 
 def stack_frames(conversation: Conversation) -> Iterator[Proposal]:
-    """Propose ordinary_context for the stack frames above an error message."""
+    """Propose ordinary_context for stack frames, tool_summary for the error that ends them."""
     for turn in conversation.of(Speaker.RESULT):
         if "Traceback" not in turn.text and "  File " not in turn.text and "\tat " not in turn.text:
             continue
@@ -51,7 +51,10 @@ def stack_frames(conversation: Conversation) -> Iterator[Proposal]:
             text = turn.segment_text(segment)
             if _FRAME.match(text):
                 in_stack = True
-            elif _RAISED.match(text) or not text.startswith((" ", "\t")):
+            elif in_stack and _RAISED.match(text):
+                in_stack = False
+                yield Proposal(turn.index, segment.start, segment.end, Region.TOOL_SUMMARY, 1.0)
+            elif not text.startswith((" ", "\t")):
                 in_stack = False
             if in_stack:
                 yield Proposal(turn.index, segment.start, segment.end, Region.ORDINARY_CONTEXT, 0.8)

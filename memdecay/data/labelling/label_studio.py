@@ -178,7 +178,7 @@ def _mark(value: Mapping[str, Any], text: str, where: str) -> tuple[int, int, Re
         region = Region.from_label(str(labels[0]))
     except ValueError as error:
         raise TraceError(f"{where}: {error}") from error
-    if text[start:end] != value.get("text"):
+    if end > len(text) or text[start:end] != value.get("text"):
         offsets = _code_points(text)  # Older releases count UTF-16 units.
         if end >= len(offsets):
             raise TraceError(f"{where}: a mark ends at {end}, after the text")

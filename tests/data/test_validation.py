@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memdecay.classifier.errors import TraceError
+from memdecay.data.validation import Severity, validate_file
+
+WORDS = " ".join(f"word{i} number{i * 7}" for i in range(80))
+
+
+def trace(name: str, *texts: str, **fields: Any) -> dict[str, Any]:
+    messages = [{"role": "user", "content": text} for text in texts or (f"text of {name}",)]
+    return {"id": name, "messages": messages, **fields}
+
+
+def write(path: Path, *lines: Any) -> Path:
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    path.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return path
+
+
+def found(path: Path, against: Path | None = None) -> set[tuple[str, int]]:
+    return {(finding.code, finding.line) for finding in validate_file(path, against).findings}
+
+
+def span(message: int, start: int, end: int, region: str = "key_decision") -> dict[str, Any]:
+    return {"message": message, "start": start, "end": end, "region": region}
+
+
+def test_every_broken_line_is_reported(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", "{", trace("ok"), {"id": "x"}, trace("y", spans="no"))
+    assert {("json", 1), ("schema", 3), ("schema", 4)} <= found(path)
+    assert validate_file(path).has_errors
+
+
+def test_every_faulty_span_is_reported(tmp_path: Path) -> None:
+    spans = [span(0, 0, 4), span(0, 2, 6), span(5, 0, 1), span(0, 0, 1, "nonsense"), span(0, 3, 99)]
+    report = validate_file(write(tmp_path / "a.jsonl", trace("a", "long enough", spans=spans)))
+    texts = [str(f) for f in report.findings if f.severity is Severity.ERROR]
+    assert len(texts) == 4
+    assert any("spans[3]" in text and "unknown region" in text for text in texts)
+    assert any("overlap" in text for text in texts)
+    assert texts[0].startswith(f"{tmp_path / 'a.jsonl'}:1: error: ")
+
+
+def test_text_that_is_not_utf8_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'"\xff"\n')
+    assert {("encoding", 1), ("empty", 0)} <= found(path)
+
+
+def test_duplicates_and_growing_traces_are_reported(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.jsonl",
+        trace("a", "one", "two"),
+        trace("b", "one", "two"),
+        trace("c", "one"),
+        trace("a", "one", "two", "three"),
+    )
+    codes = found(path)
+    assert {("duplicate-trace", n) for n in (2, 3, 4)} | {("duplicate-id", 4)} <= codes
+
+
+def test_a_long_text_in_many_traces_is_noted(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", *(trace(str(i), f"{i}", WORDS) for i in range(5)))
+    assert ("repeated-text", 1) in found(path)
+    assert not validate_file(path).has_errors
+
+
+def test_gaps_and_missing_regions_are_reported(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", trace("a", "0123456789", spans=[span(0, 0, 4)]), trace("b"))
+    assert {("coverage", 1), ("balance", 0), ("unlabelled", 0)} <= found(path)
+
+
+@pytest.mark.parametrize(
+    ("other", "code"),
+    [
+        (trace("z", "text of a"), "leak-trace"),
+        (trace("z", "else", task_id="a"), "leak-task"),
+        (trace("z", f"{'open ' * 20}", "more"), "leak-opening"),
+        (trace("z", "else", f"{WORDS} and an end of its own"), "leak-text"),
+    ],
+)
+def test_leakage_is_an_error(tmp_path: Path, other: dict[str, Any], code: str) -> None:
+    mine = {
+        "leak-trace": trace("a"),
+        "leak-task": trace("a"),
+        "leak-opening": trace("a", f"{'open ' * 20}"),
+        "leak-text": trace("a", "mine", f"A new start, {WORDS}"),
+    }[code]
+    codes = found(write(tmp_path / "a.jsonl", mine), write(tmp_path / "b.jsonl", other))
+    assert (code, 1) in codes
+
+
+def test_files_that_share_nothing_do_not_leak(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", trace("a"))
+    codes = found(path, write(tmp_path / "b.jsonl", trace("b")))
+    assert not any(code.startswith("leak") for code, _ in codes)
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="does not exist"):
+        validate_file(tmp_path / "none.jsonl")
+    (tmp_path / "bad.gz").write_bytes(b"no gzip")
+    with pytest.raises(TraceError, match="cannot be read"):
+        validate_file(tmp_path / "bad.gz")
+
+
+def test_gold_has_no_errors(shared_dir: Path) -> None:
+    report = validate_file(shared_dir / "gold" / "gold_dev.jsonl")
+    assert report.traces == 263
+    assert not report.has_errors
