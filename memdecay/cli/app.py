@@ -9,23 +9,48 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from memdecay import __version__
 from memdecay.classifier.errors import MemdecayError
-from memdecay.cli import demo, evaluate, run, tag, train
+from memdecay.cli.commands import add_commands
 from memdecay.cli.console import error_console, log_handler
 
 USAGE_EXIT_CODE = 2
 
-app = typer.Typer(
-    name="memdecay",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Memory for LLM agents: a KV cache whose tokens fade by region, age and use.",
-    epilog="Start with [bold]memdecay demo[/bold]; each command has examples in its --help.",
-)
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line; always ends in `SystemExit`.
+
+    Exit codes: 0 done, 1 interrupted, 2 for everything that the user can mend.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        make_app(arguments)(args=arguments, prog_name="memdecay")
+    except MemdecayError as error:
+        error_console().print(f"[bold red]error:[/bold red] {escape(str(error))}", soft_wrap=True)
+        sys.exit(USAGE_EXIT_CODE)
+    except BrokenPipeError:
+        # Whoever read our output has gone; Python would complain once more when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def make_app(arguments: Sequence[str]) -> typer.Typer:
+    """Return the application for a command line."""
+    app = typer.Typer(
+        name="memdecay",
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="Memory for LLM agents: a KV cache whose tokens fade by region, age and use.",
+        epilog="Start with [bold]memdecay demo[/bold]; each command has examples in its --help.",
+    )
+    app.callback()(_options)
+    add_commands(app, arguments)
+    return app
 
 
 def _show_version(value: bool) -> None:
@@ -34,7 +59,6 @@ def _show_version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show what is being done in detail.")
@@ -50,33 +74,3 @@ def _options(
     logger.setLevel(logging.DEBUG if verbose else logging.INFO)
     if not logger.handlers:
         logger.addHandler(log_handler())
-
-
-app.command(epilog=demo.EPILOG)(demo.demo)
-app.command(epilog=train.EPILOG)(train.train)
-app.command(epilog=evaluate.EPILOG)(evaluate.evaluate)
-app.command(epilog=tag.EPILOG)(tag.tag)
-app.command(epilog=run.EPILOG)(run.run)
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line; always ends in `SystemExit`.
-
-    Exit codes: 0 done, 1 interrupted, 2 for everything that the user can mend.
-    """
-    try:
-        app(args=None if argv is None else list(argv), prog_name="memdecay")
-    except MemdecayError as error:
-        error_console().print(f"[bold red]error:[/bold red] {escape(str(error))}", soft_wrap=True)
-        sys.exit(USAGE_EXIT_CODE)
-    except BrokenPipeError:
-        # Whoever read our output has gone; Python would complain once more when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-
-
-def escape(text: str) -> str:
-    """Return text in which rich sees no markup."""
-    from rich.markup import escape as escape_markup
-
-    return escape_markup(text)

@@ -9,10 +9,19 @@ from typing import Annotated
 
 import typer
 
-from memdecay.classifier.errors import StorageError
+from memdecay.classifier.storage import write_text_atomically
+from memdecay.cli.config_file import ConfigOption
 from memdecay.data.formats.report import Finding, ImportReport
 from memdecay.data.importing import TraceImport
 from memdecay.data.jsonl import write_traces
+
+EPILOG = """
+[bold]Examples[/bold]
+
+memdecay import session.jsonl --out traces.jsonl
+
+memdecay import ~/.claude/projects runs/*.traj --out traces.jsonl --json account.json
+"""
 
 
 def import_traces(
@@ -27,6 +36,7 @@ def import_traces(
     report: Annotated[
         Path | None, typer.Option("--json", help="Write the account of each file here as JSON.")
     ] = None,
+    config: ConfigOption = None,  # noqa: ARG001  Its callback has set the defaults.
 ) -> None:
     """Import agent traces of any known format and say what became of each file."""
     written = [path for path in (out, report) if path is not None]
@@ -58,7 +68,4 @@ def _finding_text(finding: Finding) -> str:
 
 def _write_report(reports: Sequence[ImportReport], path: Path) -> None:
     data = {"files": [file.to_dict() for file in reports]}
-    try:
-        path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}; choose another") from error
+    write_text_atomically(path, json.dumps(data, indent=2) + "\n")

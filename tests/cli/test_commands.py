@@ -155,9 +155,3 @@ def test_typed_session_answers_and_ends(
     assert outcome.exit_code == 0
     assert outcome.out.count("assistant") == 2
     assert "tokens kept" in outcome.out
-
-
-def test_version_is_shown(command: RunCommand) -> None:
-    from memdecay import __version__
-
-    assert __version__ in command("--version").out

@@ -112,10 +112,3 @@ def test_folder_that_is_no_classifier_is_one_sentence(
     outcome = command(name, "--classifier", tmp_path, option, labelled)
     assert outcome.exit_code == 2
     assert "card.json" in outcome.error
-
-
-@pytest.mark.parametrize("name", ["train", "evaluate", "tag", "run", "demo"])
-def test_every_command_has_help_with_examples(name: str, command: RunCommand) -> None:
-    outcome = command(name, "--help")
-    assert outcome.exit_code == 0
-    assert f"memdecay {name}" in outcome.out.split("Examples")[1]

@@ -46,5 +46,5 @@ def test_a_fault_of_the_input_raises_our_error(source: Path, tmp_path: Path) -> 
 
 
 def test_a_report_that_cannot_be_written_raises(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"cannot write .*; choose another"):
-        import_traces([source], tmp_path / "out.jsonl", report=tmp_path / "none" / "r.json")
+    with pytest.raises(StorageError, match=r"r\.json could not be written"):
+        import_traces([source], tmp_path / "out.jsonl", report=source / "r.json")

@@ -1,0 +1,54 @@
+"""The subcommands, of which only the one that is asked for gets imported.
+
+Importing all of them takes seconds (torch, transformers, Lightning); `memdecay --help` should not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
+
+import typer
+
+SUMMARIES: Mapping[str, str] = MappingProxyType(
+    {
+        "demo": "Train a classifier on the packaged traces, then replay a long session under a "
+        "budget.",
+        "import": "Import agent traces of any known format and say what became of each file.",
+        "validate": "Check trace files: schema, spans, coverage, duplicates, balance and leakage.",
+        "label": "Label traces by rules or by hand, and measure how well labellings agree.",
+        "train": "Train a region classifier on labelled traces and export it.",
+        "evaluate": "Measure a classifier on labelled traces, token by token.",
+        "tag": "Show which region the classifier gives each stretch of a trace.",
+        "run": "Replay a recorded session, or type one, with a cache that forgets within a budget.",
+    }
+)
+"""What each command does: the first line of its help."""
+
+_MODULES = {"import": "import_traces"}
+
+
+def add_commands(app: typer.Typer, arguments: Sequence[str]) -> None:
+    """Add the command that the arguments name whole, and the others by name and summary.
+
+    Args:
+        app: The application.
+        arguments: The command line, without the program's name.
+    """
+    chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
+    for name, summary in SUMMARIES.items():
+        if name == chosen:
+            _add(app, name)
+        else:
+            app.command(name, help=summary)(_not_imported)
+
+
+def _add(app: typer.Typer, name: str) -> None:
+    attribute = _MODULES.get(name, name)
+    module = import_module(f"memdecay.cli.{attribute}")
+    app.command(name, epilog=module.EPILOG)(getattr(module, attribute))
+
+
+def _not_imported() -> None:
+    raise AssertionError("a command was run that the arguments did not name")
