@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from memdecay.classifier.network import RegionNetwork
 from memdecay.classifier.propagation import (
@@ -54,12 +55,21 @@ class TaggingGraph(nn.Module):
             Region probabilities ``(batch, seq_len, num_regions)`` and propagated importance
             ``(batch, seq_len)``, float32. Padding gets importance zero and passes nothing on.
         """
-        logits = self.network(hidden_states, position_features, token_mask)
+        seq_len = token_mask.shape[1]
+        # One token of padding behind the last: runtimes differ in what they make of an operator
+        # on an empty sequence, and a sequence of padding alone is none.
+        token_mask = functional.pad(token_mask, (0, 1))
+        logits = self.network(
+            functional.pad(hidden_states, (0, 0, 0, 1)),
+            functional.pad(position_features, (0, 0, 0, 1)),
+            token_mask,
+        )
         region_probs = torch.softmax(logits / self.temperature, dim=-1)
         real = token_mask.to(region_probs.dtype)
         importance = expected_importance(region_probs, self.initial_scores) * real
         strength = source_strength(region_probs, self.initial_scores) * real
-        return region_probs, propagate_importance(importance, strength, self.propagation) * real
+        raised = propagate_importance(importance, strength, self.propagation) * real
+        return region_probs[:, :seq_len], raised[:, :seq_len]
 
 
 def receptive_field(context_tokens: int, propagation_radius: int) -> int:

@@ -109,13 +109,23 @@ def context_means(values: Tensor, token_mask: Tensor, context_tokens: int) -> li
     """
     seq_len = values.shape[1]
     weights = token_mask.unsqueeze(-1).to(values.dtype)
-    stacked = torch.cat([values * weights, weights], dim=-1)
-    # One more pad on the right than needed: pooling would refuse an empty sequence otherwise.
-    padded = functional.pad(
-        stacked.transpose(1, 2), (context_tokens, context_tokens + 1)
-    )  # (batch, size + 1, context + seq_len + context + 1)
-    pooled = functional.avg_pool1d(padded, context_tokens, stride=1).transpose(1, 2)
-    means = pooled[..., :-1] / pooled[..., -1:].clamp_min(0.5 / context_tokens)
+    summed = torch.cat([values * weights, weights], dim=-1)
+    # One more pad on the right than needed, so that no sequence is too short for the sum.
+    padded = functional.pad(summed.transpose(1, 2), (context_tokens, context_tokens + 1))
+    windows = _running_sum(padded, context_tokens).transpose(1, 2)
+    means = windows[..., :-1] / windows[..., -1:].clamp_min(1.0)
     left = means[:, :seq_len]
     right = means[:, context_tokens + 1 : context_tokens + 1 + seq_len]
     return [left, right]
+
+
+def _running_sum(values: Tensor, width: int) -> Tensor:
+    """Sum ``width`` neighbours of ``(batch, size, length)`` along the last axis.
+
+    A convolution and no pooling: ONNX Runtime merges the padding into the operator after it, and
+    refuses pooling that is padded by more than its width.
+    """
+    batch, size, length = values.shape
+    rows = values.reshape(batch * size, 1, length)
+    summed = functional.conv1d(rows, values.new_ones(1, 1, width))
+    return summed.reshape(batch, size, length - width + 1)
