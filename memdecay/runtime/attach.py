@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from memdecay.classifier.decoder import find_decoder
 from memdecay.classifier.errors import BudgetError
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.observer import observe_attention
@@ -46,12 +47,6 @@ def attach(model: PreTrainedModel, cache: DecayCache) -> Iterator[DecayCache]:
         stack.callback(decoder.register_forward_pre_hook(before, with_kwargs=True).remove)
         stack.callback(decoder.register_forward_hook(after, with_kwargs=True).remove)
         yield cache
-
-
-def find_decoder(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the part of a model that runs the layers and builds the attention mask."""
-    decoder: PreTrainedModel | None = model.get_decoder()
-    return model if decoder is None else decoder
 
 
 def _uses(cache: DecayCache, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from memdecay.classifier.decoder import decoder_layers, find_decoder
 from memdecay.classifier.errors import ModelError
 from memdecay.classifier.features import UNKNOWN_ROLE, position_features
-from memdecay.runtime.attach import attach, find_decoder
+from memdecay.runtime.attach import attach
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.layer import bookkeeping
 from memdecay.runtime.streaming import StreamingTagger
@@ -153,22 +154,6 @@ def watch_hidden_states(
         ):
             stack.callback(handle.remove)
         yield
-
-
-def decoder_layers(decoder: PreTrainedModel) -> nn.ModuleList:
-    """Return a decoder's layers, in order.
-
-    Raises:
-        ModelError: The decoder keeps them in no list of its own.
-    """
-    num_layers = decoder.config.get_text_config().num_hidden_layers
-    for child in decoder.children():
-        if isinstance(child, nn.ModuleList) and len(child) == num_layers:
-            return child
-    raise ModelError(
-        f"expected {type(decoder).__name__} to hold a list of {num_layers} layers, found none; "
-        "use a decoder-only model from transformers"
-    )
 
 
 class _Watch:

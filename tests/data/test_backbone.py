@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
-from memdecay.classifier.errors import ModelError
-from memdecay.data.backbone import decoder_up_to, find_decoder, hidden_states_in_chunks
+from memdecay.data.backbone import decoder_up_to, hidden_states_in_chunks
 from tests.tiny import tiny_language_model
 
 LLM = tiny_language_model()
@@ -50,7 +45,8 @@ def test_values_beyond_float16_are_limited() -> None:
 
 
 def test_only_the_needed_layers_are_run() -> None:
-    with decoder_up_to(LLM.model, 1) as decoder:
+    with decoder_up_to(LLM.model, 1) as (decoder, last):
+        assert decoder.layers[-1] is last
         assert len(decoder.layers) == 2
 
 
@@ -73,13 +69,3 @@ def test_model_is_as_before_even_after_an_error() -> None:
 def test_absent_layer_is_refused(layer: int) -> None:
     with pytest.raises(ValueError, match="layer must lie in 0 to 3"):
         extract(layer, 8)
-
-
-def test_model_without_layers_is_refused() -> None:
-    model: Any = SimpleNamespace(base_model=nn.Linear(1, 1))
-    with pytest.raises(ModelError, match="keeps no list of decoder layers"):
-        find_decoder(model)
-
-
-def test_decoder_is_found_below_the_head() -> None:
-    assert find_decoder(LLM.model) is LLM.model.model

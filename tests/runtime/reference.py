@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
-from memdecay.runtime.attach import find_decoder
+from memdecay.classifier.decoder import find_decoder
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.config import CacheConfig
 

@@ -13,6 +13,7 @@ from torch.testing import assert_close
 from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel, LlamaForCausalLM
 
 from memdecay.classifier.artifact import ClassifierArtifact
+from memdecay.classifier.decoder import decoder_layers
 from memdecay.classifier.errors import ModelError
 from memdecay.classifier.features import position_features
 from memdecay.runtime.cache import DecayCache
@@ -20,7 +21,6 @@ from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.hooks import (
     ForwardStates,
     attach_memory,
-    decoder_layers,
     describe_by_position,
     tag_tokens,
     watch_hidden_states,

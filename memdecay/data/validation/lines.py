@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, cast
 
-from memdecay.classifier.errors import TraceError
+from memdecay.data.jsonl import raw_lines
 from memdecay.data.schema import SchemaError, parse_trace
 from memdecay.data.trace import Trace
 from memdecay.data.validation.findings import FileReport, Severity
@@ -25,7 +22,7 @@ def tolerant_traces(report: FileReport) -> Iterator[tuple[int, Trace]]:
         TraceError: The file cannot be read at all.
     """
     count = 0
-    for number, raw in _lines(report.file):
+    for number, raw in raw_lines(report.file):
         trace = _parse(raw, number, report)
         if trace is not None:
             count += 1
@@ -34,19 +31,6 @@ def tolerant_traces(report: FileReport) -> Iterator[tuple[int, Trace]]:
         report.add(
             Severity.ERROR, "empty", 0, "no traces; expected one JSON object with messages a line"
         )
-
-
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            for number, raw in enumerate(stream, start=1):
-                line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
-                if line.strip():
-                    yield number, line
-    except FileNotFoundError as error:
-        raise TraceError(f"{path} does not exist; check the path of the traces") from error
-    except (OSError, EOFError, zlib.error) as error:
-        raise TraceError(f"{path} cannot be read ({error})") from error
 
 
 def _parse(raw: bytes, number: int, report: FileReport) -> Trace | None:
