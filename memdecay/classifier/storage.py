@@ -30,17 +30,46 @@ def storage_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
+def check_writable(path: Path, *, is_folder: bool = False) -> None:
+    """Find out before a long piece of work whether its result will have a place; create nothing.
+
+    Args:
+        path: The file that is to be written.
+        is_folder: Whether it is a folder to write into instead.
+
+    Raises:
+        StorageError: A file stands where a folder must be or the reverse, or writing is forbidden.
+    """
+    existing = next(place for place in (path, *path.absolute().parents) if place.exists())
+    needs_folder = is_folder or existing != path
+    if needs_folder and not existing.is_dir():
+        reason = f"{existing} is a file, expected a folder"
+    elif not needs_folder and existing.is_dir():
+        reason = "it is a folder, expected a file"
+    elif not os.access(existing, os.W_OK):
+        reason = f"{existing} may not be written"
+    else:
+        return
+    raise StorageError(f"{path} could not be written ({reason}); choose another place")
+
+
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
     """Let ``write`` fill a temporary file beside ``path``, then put it in place in one step.
 
     Args:
-        path: The file to create or replace; its folder is made where it is missing.
+        path: The file to create or replace; its folder is made where it is missing. A link stays a
+            link. A device or pipe is written to directly: it can't be replaced.
         write: Called with the temporary file's path.
 
     Raises:
         StorageError: The file could not be written; what stood at ``path`` is untouched.
     """
+    check_writable(path)
     with storage_errors(path):
+        path = path.resolve()
+        if path.exists() and not path.is_file():
+            write(path)
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
         os.close(handle)
