@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import platform
+import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -12,7 +15,7 @@ from pathlib import Path
 import onnxruntime
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from memdecay.classifier.card import ClassifierCard, FileDigest
 from memdecay.classifier.errors import ArtifactError
@@ -26,17 +29,13 @@ from memdecay.classifier.export import (
 )
 from memdecay.classifier.graph import TaggingGraph
 from memdecay.classifier.model_card import model_card
-from memdecay.classifier.storage import (
-    file_sha256,
-    storage_errors,
-    write_atomically,
-    write_text_atomically,
-)
+from memdecay.classifier.storage import file_sha256, storage_errors
 
 ONNX_FILE = "classifier.onnx"
 CHECKPOINT_FILE = "checkpoint.safetensors"
 CARD_FILE = "card.json"
 MODEL_CARD_FILE = "README.md"
+_STAGING_PREFIX = ".export-"
 _VERSIONED_PACKAGES = ("torch", "transformers", "lightning", "onnx", "scikit-learn", "numpy")
 
 
@@ -116,7 +115,8 @@ def save_artifact(
 ) -> ParityReport:
     """Export a classifier into a folder and prove that the export agrees with torch.
 
-    The card is written last: a folder without one was never finished.
+    All files are made in a hidden folder first and put in place when they are complete, the card
+    last: whatever goes wrong before, an older classifier in the folder stays as it is.
 
     Args:
         folder: Where to write; made where it is missing, files of the same names are replaced.
@@ -128,28 +128,49 @@ def save_artifact(
         The largest differences found.
 
     Raises:
-        ArtifactError: Torch and ONNX Runtime disagree; no card is written.
+        ArtifactError: Torch and ONNX Runtime disagree.
         StorageError: A file could not be written.
     """
-    card_path = folder / CARD_FILE
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        card_path.unlink(missing_ok=True)
-    write_atomically(folder / ONNX_FILE, lambda path: export_onnx(graph, path))
+        for leftover in folder.glob(f"{_STAGING_PREFIX}*"):  # Of a killed run.
+            shutil.rmtree(leftover, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=_STAGING_PREFIX, dir=folder) as staging:
+            parity = _write_files(Path(staging), graph, card, samples)
+            _put_in_place(Path(staging), folder)
+    return parity
+
+
+def _write_files(
+    folder: Path, graph: TaggingGraph, card: ClassifierCard, samples: Sequence[TaggingInputs]
+) -> ParityReport:
+    export_onnx(graph, folder / ONNX_FILE)
     parity = check_parity(graph, folder / ONNX_FILE, samples)
     if not parity.is_equal:
         raise ArtifactError(
-            f"the exported {folder / ONNX_FILE} differs from torch by {parity.region_probs:.2g} in "
+            f"the exported {ONNX_FILE} differs from torch by {parity.region_probs:.2g} in "
             f"region_probs and {parity.importance:.2g} in importance, expected at most "
             f"{PARITY_TOLERANCE:g}; update onnx and onnxruntime and export again"
         )
     state = {name: value.contiguous() for name, value in graph.network.state_dict().items()}
-    write_atomically(folder / CHECKPOINT_FILE, lambda path: save_file(state, path))
+    # Not save_file: its errors are no OSErrors.
+    (folder / CHECKPOINT_FILE).write_bytes(save(state))
     digests = {name: _digest(folder / name) for name in (ONNX_FILE, CHECKPOINT_FILE)}
     card = dataclasses.replace(card, versions=library_versions(), files=digests)
-    write_text_atomically(folder / MODEL_CARD_FILE, model_card(card))
-    write_text_atomically(card_path, card.to_json())
+    (folder / MODEL_CARD_FILE).write_text(model_card(card), encoding="utf-8")
+    (folder / CARD_FILE).write_text(card.to_json(), encoding="utf-8")
     return parity
+
+
+def _put_in_place(staging: Path, folder: Path) -> None:
+    names = (ONNX_FILE, CHECKPOINT_FILE, MODEL_CARD_FILE, CARD_FILE)
+    for name in names:
+        with (staging / name).open("rb") as written:
+            os.fsync(written.fileno())
+    # Without its card a folder is no classifier, so a crash in between leaves no mixture.
+    (folder / CARD_FILE).unlink(missing_ok=True)
+    for name in names:
+        (staging / name).replace(folder / name)
 
 
 def load_artifact(folder: Path) -> ClassifierArtifact:

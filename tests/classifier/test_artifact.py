@@ -1,4 +1,5 @@
 import json
+import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from memdecay.classifier.artifact import (
     save_artifact,
 )
 from memdecay.classifier.card import FORMAT_VERSION, ClassifierCard
-from memdecay.classifier.errors import ArtifactError
+from memdecay.classifier.errors import ArtifactError, StorageError
 from memdecay.classifier.export import ParityReport, example_inputs, run_session
 from memdecay.classifier.features import NUM_POSITION_FEATURES, FeatureLayout
 from memdecay.classifier.graph import TaggingGraph
@@ -231,3 +232,17 @@ def test_export_that_disagrees_leaves_no_card(
     with pytest.raises(ArtifactError, match=r"differs from torch by 0\.5"):
         save_artifact(tmp_path, graph, make_card(graph), [])
     assert not (tmp_path / CARD_FILE).exists()
+
+
+@pytest.mark.parametrize("limit", [2_000, 40_000])
+def test_full_disk_leaves_an_older_classifier_as_it_was(copy: Path, limit: int) -> None:
+    before = {path.name: path.read_bytes() for path in copy.iterdir()}
+    graph = make_graph()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limits[1]))
+    try:
+        with pytest.raises(StorageError, match="copy could not be written"):
+            save_artifact(copy, graph, make_card(graph), [])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
