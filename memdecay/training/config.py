@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
+from memdecay.classifier.network import NetworkConfig
 from memdecay.classifier.propagation import PropagationConfig
 from memdecay.classifier.regions import RegionTable
 
@@ -25,6 +27,14 @@ class NetworkSizes:
     mlp_size: int = 128
     context_tokens: int = 8
     dropout: float = 0.3
+
+    def __post_init__(self) -> None:
+        """Check the ranges now: the LLM's sizes become known only after a costly extraction.
+
+        Raises:
+            ValueError: A value is out of its range.
+        """
+        NetworkConfig(hidden_size=1, num_position_features=1, **asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +60,10 @@ class OptimizerConfig:
         Raises:
             ValueError: A value is out of its range.
         """
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate must be above 0, got {self.learning_rate}")
-        if self.weight_decay < 0:
-            raise ValueError(f"weight_decay must be 0 or above, got {self.weight_decay}")
+        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise ValueError(f"learning_rate must be a number above 0, got {self.learning_rate}")
+        if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
+            raise ValueError(f"weight_decay must be a number from 0 on, got {self.weight_decay}")
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing must lie in [0, 1), got {self.label_smoothing}")
 
@@ -135,8 +145,13 @@ class TrainingConfig:
         """Check the counts.
 
         Raises:
-            ValueError: A count is below 1.
+            ValueError: A count is below 1, or the network looks further than a chunk is long.
         """
         for name in ("max_epochs", "patience", "batch_chunks", "chunk_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.network.context_tokens > self.chunk_tokens:
+            raise ValueError(
+                f"context_tokens must be at most the {self.chunk_tokens} tokens of a training "
+                f"chunk, got {self.network.context_tokens}"
+            )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from memdecay.classifier.errors import TraceError
 from memdecay.classifier.llm import LanguageModel
+from memdecay.classifier.storage import check_writable
 from memdecay.data.digests import trace_digest
 from memdecay.data.extraction import ExtractionConfig, extract
 from memdecay.data.store import ExtractedStore
@@ -15,6 +16,7 @@ from memdecay.training.chunks import UNLABELLED
 from memdecay.training.config import TrainingConfig
 from memdecay.training.fit import FitResult, TrainingData, fit
 from memdecay.training.splits import Split, split_traces
+from memdecay.training.trainer import check_devices
 from memdecay.training.windows import StoreWindows, windows_by_part
 
 Progress = Callable[[int, int], None]
@@ -62,9 +64,12 @@ def train_classifier(
     Raises:
         TraceError: The traces hold too few tasks or no labels in one part of the split.
         StorageError: Something could not be written.
+        ConfigError: Lightning refuses the device settings.
     """
     training = training or TrainingConfig()
-    # Before the costly part: a user with too few tasks should not wait for an extraction.
+    # Before the costly part: nobody should wait for an extraction to learn of a small mistake.
+    check_writable(folder, is_folder=True)
+    check_devices(training.device)
     split = split_traces(traces, training.split)
     layer = default_layer(llm.num_layers) if layer is None else layer
     store = extract(traces, llm, layer, store_dir, extraction, progress=progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +15,13 @@ import lightning
 import torch
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint, TQDMProgressBar
 from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
+from memdecay.classifier.errors import ConfigError
 from memdecay.classifier.network import RegionNetwork
 from memdecay.classifier.storage import storage_errors, write_text_atomically
-from memdecay.training.config import TrainingConfig
+from memdecay.training.checkpoints import AtomicCheckpoints, load_checkpoint, read_num_epochs
+from memdecay.training.config import DeviceConfig, TrainingConfig
 from memdecay.training.datamodule import RegionDataModule
 from memdecay.training.module import RegionModule
 
@@ -75,23 +79,70 @@ def train(
 
     Raises:
         StorageError: A checkpoint or log could not be written.
+        ArtifactError: A checkpoint of an earlier run is damaged.
+        ConfigError: Lightning refuses the accelerator, devices, strategy or precision.
+        KeyboardInterrupt: The user stopped it; finished epochs are kept.
     """
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     finished = folder / _FINISHED_FILE
     is_main_process = True
     if not finished.exists():
-        with _quiet_lightning(), storage_errors(folder):
+        with _quiet_lightning():
             trainer = _trainer(config, folder, show_progress=show_progress)
-            last = folder / LAST_CHECKPOINT
-            trainer.fit(module, datamodule, ckpt_path=str(last) if last.exists() else None)
+            _fit(trainer, module, datamodule, folder)
             is_main_process = trainer.is_global_zero
         if is_main_process:
             write_text_atomically(finished, f"{trainer.current_epoch}\n")
-    checkpoint = torch.load(folder / BEST_CHECKPOINT, map_location="cpu", weights_only=True)
-    module.load_state_dict(checkpoint["state_dict"])
-    num_epochs = int(finished.read_text(encoding="utf-8")) if is_main_process else 0
+    module.load_state_dict(load_checkpoint(folder / BEST_CHECKPOINT)["state_dict"])
+    num_epochs = read_num_epochs(finished) if is_main_process else 0
     return TrainingRun(module.network.cpu().eval(), num_epochs, is_main_process)
+
+
+def check_devices(config: DeviceConfig) -> None:
+    """Find out before a costly extraction whether Lightning takes these settings.
+
+    Raises:
+        ConfigError: It refuses the accelerator, devices, strategy or precision.
+    """
+    with _quiet_lightning():
+        _on_devices(config, logger=False, enable_checkpointing=False, enable_progress_bar=False)
+
+
+def _fit(
+    trainer: lightning.Trainer, module: RegionModule, datamodule: RegionDataModule, folder: Path
+) -> None:
+    last = folder / LAST_CHECKPOINT
+    if last.exists():
+        load_checkpoint(last)
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    try:
+        with storage_errors(folder):
+            trainer.fit(module, datamodule, ckpt_path=str(last) if last.exists() else None)
+    except SystemExit:
+        # Lightning's answer to an interrupt: it exits, deaf to any further one.
+        if not trainer.interrupted:
+            raise
+        signal.signal(signal.SIGINT, on_interrupt)
+        raise KeyboardInterrupt from None
+
+
+def _on_devices(config: DeviceConfig, **options: Any) -> lightning.Trainer:
+    try:
+        return lightning.Trainer(
+            accelerator=config.accelerator,
+            devices=config.devices,
+            strategy=config.strategy,
+            precision=config.precision,
+            **options,
+        )
+    except (MisconfigurationException, ImportError, RuntimeError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"Lightning cannot train with accelerator {config.accelerator!r}, devices "
+            f"{config.devices!r}, strategy {config.strategy!r} and precision "
+            f"{config.precision!r} ({str(error).strip().partition(chr(10))[0]}); change the one it "
+            "names, or leave them at their defaults"
+        ) from error
 
 
 def _trainer(config: TrainingConfig, folder: Path, *, show_progress: bool) -> lightning.Trainer:
@@ -109,11 +160,9 @@ def _trainer(config: TrainingConfig, folder: Path, *, show_progress: bool) -> li
     ]
     if show_progress:
         callbacks.append(TQDMProgressBar(leave=False))
-    return lightning.Trainer(
-        accelerator=config.device.accelerator,
-        devices=config.device.devices,
-        strategy=config.device.strategy,
-        precision=config.device.precision,
+    return _on_devices(
+        config.device,
+        plugins=[AtomicCheckpoints()],
         max_epochs=config.max_epochs,
         logger=CSVLogger(folder.parent, name=folder.name, version=""),
         callbacks=callbacks,

@@ -1,13 +1,22 @@
+import resource
+import shutil
+import signal
 from pathlib import Path
 
 import pytest
 import torch
 
 from memdecay.classifier.artifact import load_artifact
-from memdecay.classifier.errors import StorageError
+from memdecay.classifier.errors import ArtifactError, ConfigError, StorageError
 from memdecay.classifier.features import NUM_POSITION_FEATURES, FeatureLayout
 from memdecay.training.chunks import Batch
-from memdecay.training.config import ClassWeighting, NetworkSizes, OptimizerConfig, TrainingConfig
+from memdecay.training.config import (
+    ClassWeighting,
+    DeviceConfig,
+    NetworkSizes,
+    OptimizerConfig,
+    TrainingConfig,
+)
 from memdecay.training.datamodule import RegionDataModule
 from memdecay.training.fit import (
     FitResult,
@@ -18,7 +27,7 @@ from memdecay.training.fit import (
     train_network,
 )
 from memdecay.training.module import RegionModule
-from memdecay.training.trainer import TrainingRun
+from memdecay.training.trainer import TrainingRun, check_devices
 from tests.training.windows import learnable_source
 
 HIDDEN_SIZE = 12
@@ -137,10 +146,8 @@ def test_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def no_space(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("memdecay.classifier.artifact.save_file", no_space)
-    with pytest.raises(
-        StorageError, match=r"checkpoint.safetensors could not be written .No space"
-    ):
+    monkeypatch.setattr("memdecay.classifier.artifact.save", no_space)
+    with pytest.raises(StorageError, match=f"{tmp_path} could not be written .No space"):
         run_fit(tmp_path, make_config(max_epochs=1))
     assert not (tmp_path / "card.json").exists()
     assert not list(tmp_path.glob(".*"))
@@ -179,3 +186,63 @@ def test_bad_optimizer_settings_are_refused(field: str, value: object, message: 
 def test_bad_counts_are_refused(field: str) -> None:
     with pytest.raises(ValueError, match=field):
         TrainingConfig(**{field: 0})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("best.ckpt", None), ("best.ckpt", b""), ("best.ckpt", b"junk"), ("finished", b"junk")],
+)
+def test_damaged_run_is_named(
+    name: str, content: bytes | None, fitted: FitResult, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(fitted.folder, tmp_path / "copy"))
+    (path,) = folder.glob(f"training/*/{name}")
+    if content is not None:
+        path.write_bytes(content)
+    else:
+        path.unlink()
+    with pytest.raises(ArtifactError, match=f"{name}, which an earlier run wrote, is missing or"):
+        run_fit(folder, make_config())
+
+
+@pytest.mark.parametrize("content", [b"", b"junk", b"PK\x03\x04 cut off"])
+def test_damaged_checkpoint_to_go_on_from_is_named(
+    content: bytes, fitted: FitResult, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(fitted.folder, tmp_path / "copy"))
+    (run_folder,) = folder.glob("training/*")
+    (run_folder / "finished").unlink()
+    (run_folder / "last.ckpt").write_bytes(content)
+    with pytest.raises(ArtifactError, match=r"last\.ckpt, which an earlier run wrote"):
+        run_fit(folder, make_config())
+
+
+def test_full_disk_leaves_no_half_of_a_checkpoint(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, limits[1]))
+    try:
+        with pytest.raises(StorageError, match=r"\.ckpt could not be written"):
+            run_fit(tmp_path / "classifier", make_config(max_epochs=1))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["metrics.csv"]
+
+
+def test_interrupted_training_raises_and_can_be_interrupted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    with monkeypatch.context() as patch:
+        patch.setattr(RegionModule, "on_train_epoch_end", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run_fit(tmp_path / "classifier", make_config(max_epochs=3))
+    assert signal.getsignal(signal.SIGINT) == before
+    assert run_fit(tmp_path / "classifier", make_config(max_epochs=3)).num_epochs == 3
+
+
+def test_devices_that_lightning_refuses_are_named() -> None:
+    with pytest.raises(ConfigError, match="accelerator 'cpu', devices '0'"):
+        check_devices(DeviceConfig(accelerator="cpu", devices="0"))
