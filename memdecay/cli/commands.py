@@ -36,12 +36,17 @@ def add_commands(app: typer.Typer, arguments: Sequence[str]) -> None:
         app: The application.
         arguments: The command line, without the program's name.
     """
-    chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
+    chosen = chosen_command(arguments)
     for name, summary in SUMMARIES.items():
         if name == chosen:
             _add(app, name)
         else:
             app.command(name, help=summary)(_not_imported)
+
+
+def chosen_command(arguments: Sequence[str]) -> str | None:
+    """Return the command that a command line names, or what stands in its place."""
+    return next((argument for argument in arguments if not argument.startswith("-")), None)
 
 
 def _add(app: typer.Typer, name: str) -> None:

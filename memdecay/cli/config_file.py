@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from memdecay.classifier.errors import ConfigError
+from memdecay.cli.commands import SUMMARIES
 
 
 def read_config(path: Path, command: str, options: Mapping[str, bool]) -> dict[str, Any]:
@@ -27,12 +28,18 @@ def read_config(path: Path, command: str, options: Mapping[str, bool]) -> dict[s
         Values by option name with underscores.
 
     Raises:
-        ConfigError: The file is missing or no TOML, or a key of the command's table is no option.
+        ConfigError: The file is missing or no TOML, a table is named after no command, or a key of
+            the command's table is no option.
     """
     data = _load(path)
     values: dict[str, Any] = {}
     for key, value in data.items():
         name = key.replace("-", "_")
+        if isinstance(value, dict) and key not in SUMMARIES:
+            raise ConfigError(
+                f"{path}: there is no command for the table [{key}]; expected one of "
+                f"{', '.join(SUMMARIES)}"
+            )
         if not isinstance(value, dict) and name in options:
             values[name] = value
     table = data.get(command, {})
@@ -71,16 +78,24 @@ def _fit(value: Any, takes_several: bool) -> Any:
 def _apply(context: typer.Context, path: Path | None) -> Path | None:
     if path is not None:
         command = context.info_name or ""
+        parameters = {_key(parameter): parameter for parameter in context.command.params}
         options = {
-            parameter.name: bool(getattr(parameter, "multiple", False))
-            for parameter in context.command.params
-            if parameter.name and parameter.name != "config"
+            key: bool(getattr(parameter, "multiple", False)) or parameter.nargs == -1
+            for key, parameter in parameters.items()
+            if key not in ("config", "help")
         }
+        values = read_config(path, command, options)
         context.default_map = {
             **(context.default_map or {}),
-            **read_config(path, command, options),
+            **{str(parameters[key].name): value for key, value in values.items()},
         }
     return path
+
+
+def _key(parameter: Any) -> str:
+    """Return an option's long name with underscores; it may differ from the function's argument."""
+    long = next((name for name in parameter.opts if name.startswith("--")), parameter.name or "")
+    return str(long).removeprefix("--").replace("-", "_")
 
 
 ConfigOption = Annotated[

@@ -40,6 +40,7 @@ def test_top_level_key_of_another_command_is_left_to_it(tmp_path: Path) -> None:
         ("[train]\nbudget = 9\n", "has the key 'budget', but `memdecay train` has no such option"),
         ("model = \n", "is not TOML"),
         ("train = 4\n", "'train' must be a table"),
+        ("[trian]\nmodel = 'a'\n", r"no command for the table \[trian\]"),
     ],
 )
 def test_bad_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -71,3 +72,25 @@ def test_value_of_the_wrong_kind_is_a_usage_error(tmp_path: Path, command: RunCo
     outcome = command("train", "--config", path)
     assert outcome.exit_code == 2
     assert "--max-epochs" in outcome.error
+
+
+def test_keys_are_the_names_that_help_shows(
+    labelled: Path, tiny_model: Path, tmp_path: Path, command: RunCommand
+) -> None:
+    figures = tmp_path / "figures.json"
+    path = written(
+        tmp_path,
+        f'[run]\ntrace = "{labelled}"\nmodel = "{tiny_model}"\nbudget = 300\nmax-new-tokens = 0\n'
+        f'json = "{figures}"\n',
+    )
+    outcome = command("run", "--config", path)
+    assert outcome.exit_code == 0, outcome.err
+    assert figures.is_file()
+
+
+def test_argument_may_be_one_value_or_several(
+    labelled: Path, tmp_path: Path, command: RunCommand
+) -> None:
+    path = written(tmp_path, f'[validate]\nfiles = "{labelled}"\n')
+    outcome = command("validate", "--config", path)
+    assert f"{labelled}: 12 traces" in outcome.out
