@@ -103,6 +103,11 @@ def label(
 
 
 def _export(traces: Path, tasks: Path) -> None:
+    if tasks.suffix == ".xml":
+        raise ConfigError(
+            f"--export-studio writes JSON, and the interface to {tasks}; give a name that ends "
+            "in .json"
+        )
     count = write_tasks(read_traces(traces), tasks)
     interface = tasks.with_suffix(".xml")
     write_text_atomically(interface, labeling_config())

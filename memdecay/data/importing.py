@@ -43,8 +43,8 @@ class TraceImport:
         leave_out: Files not to read, the output for example.
 
     Raises:
-        TraceError: If a path or the format does not exist, or (at the end of the iteration) if no
-            file has a known format.
+        TraceError: If a path or the format does not exist, or (at the end of the iteration) if
+            there are no files or none has a known format.
     """
 
     def __init__(
@@ -112,12 +112,14 @@ class TraceImport:
         return trace_id
 
     def _check_any_known(self) -> None:
-        if self._files and all(file.format is None for file in self._files):
+        if not self._files:
+            raise TraceError("no traces found: the folder holds no files; check the path")
+        if all(file.format is None for file in self._files):
             first = self._files[0]
             what = next(iter(first.notes.skipped), "unknown")
             raise TraceError(
-                f"no traces found: {first.path} is a {what}; check the file, or name its format "
-                "with --format"
+                f"no traces found: {first.path}: {what}; check the file, or name its format with "
+                "--format"
             )
 
 
@@ -139,6 +141,9 @@ def _labelled(sources: Sequence[Path], leave_out: set[Path]) -> Iterator[tuple[P
     for source in sources:
         if not source.exists():
             raise TraceError(f"{source} does not exist; check the path")
+        if not source.is_file() and not source.is_dir():
+            # Files are read twice, first to recognise their format.
+            raise TraceError(f"{source} is no file and no folder; save what it gives to a file")
         paths = sorted(_visible_files(source)) if source.is_dir() else [source]
         for path in paths:
             if path.resolve() in leave_out:

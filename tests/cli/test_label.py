@@ -64,6 +64,7 @@ def test_label_studio_both_ways(traces: Path, tmp_path: Path) -> None:
         ([], "nothing to do"),
         (["--import-studio", "x.json"], "needs --out"),
         (["--export-studio", "x.json", "--agreement", "y.jsonl"], "exclude each other"),
+        (["--export-studio", "x.xml"], "ends in .json"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(traces: Path, options: list[str], match: str) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -315,7 +316,7 @@ def test_a_missing_path_raises(tmp_path: Path) -> None:
 def test_nothing_but_unknown_files_raises(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
 
-    with pytest.raises(TraceError, match=r"no traces found: .*a\.txt is a file of no known format"):
+    with pytest.raises(TraceError, match=r"no traces found: .*a\.txt: file of no known format"):
         list(TraceImport([tmp_path / "a.txt"]))
 
 
@@ -333,3 +334,14 @@ def test_a_report_becomes_json(tmp_path: Path) -> None:
         "skipped": [],
         "noticed": [],
     }
+
+
+def test_a_folder_without_files_raises(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="the folder holds no files"):
+        list(TraceImport([tmp_path]))
+
+
+def test_a_pipe_is_refused_instead_of_read_in_halves(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TraceError, match="is no file and no folder"):
+        TraceImport([tmp_path / "pipe"])

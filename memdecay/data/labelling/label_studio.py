@@ -83,11 +83,26 @@ def read_export(path: Path) -> list[dict[str, Any]]:
         raise TraceError(f"{path} cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
         raise TraceError(f"{path} is not JSON ({error}); export as JSON, not JSON-MIN") from error
-    if not isinstance(data, list) or not all(
-        isinstance(task, dict) and isinstance(task.get("data"), dict) for task in data
-    ):
+    if not isinstance(data, list) or not all(map(_is_task, data)):
         raise TraceError(f"{path} is no list of tasks; export from Label Studio as JSON")
     return data
+
+
+def _is_task(task: object) -> bool:
+    if not isinstance(task, dict) or not isinstance(task.get("data"), dict):
+        return False
+    annotations = task.get("annotations") or []
+    return isinstance(annotations, list) and all(map(_is_annotation, annotations))
+
+
+def _is_annotation(annotation: object) -> bool:
+    if not isinstance(annotation, dict):
+        return False
+    results = annotation.get("result") or []
+    return isinstance(results, list) and all(
+        isinstance(result, dict) and isinstance(result.get("value") or {}, dict)
+        for result in results
+    )
 
 
 def from_tasks(
@@ -104,8 +119,10 @@ def from_tasks(
         annotator: Take the annotations of this user id only; else each task's newest.
 
     Raises:
-        TraceError: A task's text is not that of its message, or a mark is out of range or unknown.
+        TraceError: A task's text is not that of its message, a mark is out of range or unknown, or
+            (at the end) no trace was annotated.
     """
+    is_annotated = False
     by_trace: dict[str, list[Mapping[str, Any]]] = {}
     for task in tasks:
         by_trace.setdefault(str(task["data"].get("trace_id")), []).append(task)
@@ -116,7 +133,13 @@ def from_tasks(
             for span in _task_spans(task, trace, annotator)
         ]
         if spans:
+            is_annotated = True
             yield replace(trace, spans=tuple(sorted(spans, key=lambda s: (s.message, s.start))))
+    if not is_annotated:
+        raise TraceError(
+            "the export holds no annotation of these traces; give the traces that the tasks were "
+            "made of, and the annotator who worked on them"
+        )
 
 
 def _result(span: Span, text: str) -> dict[str, Any]:

@@ -108,11 +108,22 @@ def test_a_task_of_another_file_is_refused(change: dict[str, object], match: str
 
 def test_an_annotator_can_be_chosen() -> None:
     assert list(from_tasks([TRACE], annotated(TRACE), annotator=1)) == [TRACE]
-    assert list(from_tasks([TRACE], annotated(TRACE), annotator=2)) == []
+    with pytest.raises(TraceError, match="the annotator who worked on them"):
+        list(from_tasks([TRACE], annotated(TRACE), annotator=2))
 
 
 @pytest.mark.parametrize(
-    ("text", "match"), [("{", "not JSON"), ("{}", "no list of tasks"), (None, "does not exist")]
+    ("text", "match"),
+    [
+        ("{", "not JSON"),
+        ("{}", "no list of tasks"),
+        ("[{}]", "no list of tasks"),
+        ('[{"data": {}, "annotations": {"a": 1}}]', "no list of tasks"),
+        ('[{"data": {}, "annotations": [3]}]', "no list of tasks"),
+        ('[{"data": {}, "annotations": [{"result": [4]}]}]', "no list of tasks"),
+        ('[{"data": {}, "annotations": [{"result": [{"value": "x"}]}]}]', "no list of tasks"),
+        (None, "does not exist"),
+    ],
 )
 def test_an_export_that_is_none_is_refused(tmp_path: Path, text: str | None, match: str) -> None:
     path = tmp_path / "export.json"
@@ -120,6 +131,11 @@ def test_an_export_that_is_none_is_refused(tmp_path: Path, text: str | None, mat
         path.write_text(text)
     with pytest.raises(TraceError, match=match):
         read_export(path)
+
+
+def test_an_export_without_annotations_is_refused() -> None:
+    with pytest.raises(TraceError, match="holds no annotation of these traces"):
+        list(from_tasks([TRACE], to_tasks([TRACE])))
 
 
 def test_written_tasks_are_read_back(tmp_path: Path) -> None:
