@@ -101,6 +101,8 @@ def resolve_device(device: str) -> torch.device:
         raise ConfigError(
             f"unknown device {device!r}; expected auto, cpu, cuda or cuda:N"
         ) from error
+    if resolved.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device {device!r} is not supported; expected auto, cpu, cuda or cuda:N")
     if resolved.type == "cuda" and (resolved.index or 0) >= torch.cuda.device_count():
         raise ConfigError(
             f"device {device!r} was asked for but torch sees {torch.cuda.device_count()} CUDA "

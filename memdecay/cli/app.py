@@ -13,27 +13,59 @@ from rich.markup import escape
 
 from memdecay import __version__
 from memdecay.classifier.errors import MemdecayError
-from memdecay.cli.commands import add_commands
+from memdecay.cli.commands import add_commands, chosen_command
 from memdecay.cli.console import error_console, log_handler
 
 USAGE_EXIT_CODE = 2
+INTERRUPTED_EXIT_CODE = 130
+_RESUMABLE = ("demo", "evaluate", "train")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line; always ends in `SystemExit`.
 
-    Exit codes: 0 done, 1 interrupted, 2 for everything that the user can mend.
+    Exit codes: 0 done, 1 the reader of the output has gone, 2 for everything that the user can
+    mend, 130 interrupted.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        make_app(arguments)(args=arguments, prog_name="memdecay")
+        _run(arguments)
+    except KeyboardInterrupt:
+        is_resumable = chosen_command(arguments) in _RESUMABLE
+        advice = "; the same command goes on where it stopped" if is_resumable else ""
+        error_console().print(f"interrupted{advice}", soft_wrap=True)
+        sys.exit(INTERRUPTED_EXIT_CODE)
     except MemdecayError as error:
         error_console().print(f"[bold red]error:[/bold red] {escape(str(error))}", soft_wrap=True)
         sys.exit(USAGE_EXIT_CODE)
     except BrokenPipeError:
-        # Whoever read our output has gone; Python would complain once more when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(1)
+    except OSError as error:
+        _drop_output()
+        place = f"{error.filename}: " if error.filename else ""
+        reason = f"{place}{error.strerror or error}"
+        error_console().print(
+            f"[bold red]error:[/bold red] the system refused to read or write "
+            f"({escape(reason)}); mend that and give the command again",
+            soft_wrap=True,
+        )
+        sys.exit(USAGE_EXIT_CODE)
+
+
+def _drop_output() -> None:
+    # What could not be written can't be flushed either; Python would complain once more at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run(arguments: Sequence[str]) -> None:
+    try:
+        make_app(arguments)(args=arguments, prog_name="memdecay")
+    except SystemExit as stopped:
+        # Typer's answer to an interrupt, given without a word.
+        if stopped.code == INTERRUPTED_EXIT_CODE:
+            raise KeyboardInterrupt from None
+        raise
 
 
 def make_app(arguments: Sequence[str]) -> typer.Typer:

@@ -18,13 +18,14 @@ from memdecay.classifier.storage import write_text_atomically
 from memdecay.cli.config_file import ConfigOption
 from memdecay.cli.console import error_console, output_console, progress_bar
 from memdecay.cli.options import (
+    MAX_SEED,
     DeviceOption,
     DtypeOption,
     ModelOption,
     hidden_states_folder,
     option_errors,
 )
-from memdecay.cli.picture import check_picture_library, write_cache_picture
+from memdecay.cli.picture import check_picture, write_cache_picture
 from memdecay.cli.report import mebibytes, metrics_table
 from memdecay.data.generator import load_synthetic_traces, long_session
 from memdecay.data.trace import Trace
@@ -37,12 +38,13 @@ from memdecay.training.config import TrainingConfig
 from memdecay.training.pipeline import train_classifier
 
 _POLICIES = ("full", "window", "streaming", "memdecay")
-_TRAINING_CHARACTERS = 90_000
+_TRAINING_CHARACTERS = 60_000
 _SESSION_SEED = 7
-_SESSION_CHARACTERS = 9_000
+_SESSION_CHARACTERS = 6_000
 _COMPARED_POSITIONS = 256
 _DECODED_TOKENS = 24
 _MAX_EPOCHS = 12
+_PICTURE = "cache.png"
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -67,12 +69,14 @@ def demo(
     ),
     budget: Annotated[
         int, typer.Option("--budget", min=1, help="Tokens that the small caches have room for.")
-    ] = 512,
+    ] = 384,
     characters: Annotated[
         int,
-        typer.Option("--characters", min=6000, help="Length of the replayed session."),
+        typer.Option("--characters", min=3000, help="Length of the replayed session."),
     ] = _SESSION_CHARACTERS,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the training.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of the training.")
+    ] = 0,
     model: ModelOption = "smollm2",
     dtype: DtypeOption = "auto",
     device: DeviceOption = "auto",
@@ -83,7 +87,7 @@ def demo(
     Prints full cache, sliding window, sinks with window and memdecay side by side, and draws the
     cache over time.
     """
-    check_picture_library()
+    check_picture(out / _PICTURE)
     with option_errors():
         # All settings are checked before anything takes time.
         configs = {name: CacheConfig(budget_tokens=budget, policy=name) for name in _POLICIES}
@@ -190,7 +194,7 @@ def _regions_table(rows: Mapping[str, _Row]) -> Table:
 
 
 def _write(out: Path, rows: Mapping[str, _Row]) -> None:
-    picture = out / "cache.png"
+    picture = out / _PICTURE
     write_cache_picture(picture, {name: row.stats for name, row in rows.items()})
     figures: dict[str, Any] = {
         name: {"kl": row.kl} | dataclasses.asdict(row.stats) for name, row in rows.items()

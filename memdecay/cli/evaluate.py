@@ -11,7 +11,7 @@ import typer
 from memdecay.classifier.artifact import load_artifact
 from memdecay.classifier.fingerprint import llm_fingerprint
 from memdecay.classifier.llm import load_llm
-from memdecay.classifier.storage import write_text_atomically
+from memdecay.classifier.storage import check_writable, write_text_atomically
 from memdecay.cli.config_file import ConfigOption
 from memdecay.cli.console import output_console, progress_bar
 from memdecay.cli.options import DeviceOption, DtypeOption, ModelOption, hidden_states_folder
@@ -47,6 +47,8 @@ def evaluate(
     The exported ONNX graph is what is measured, just as it runs beside the LLM. Traces that the
     classifier was trained on are counted and named, since figures on them flatter it.
     """
+    if json_file is not None:
+        check_writable(json_file)
     artifact = load_artifact(classifier)
     labelled = load_labelled_traces(traces)
     llm = load_llm(model, dtype, device)

@@ -35,6 +35,10 @@ DeviceOption = Annotated[
 ]
 
 
+MAX_SEED = 2**32 - 1
+"""The largest seed that torch, scikit-learn and Lightning all take."""
+
+
 def hidden_states_folder() -> Path:
     """Return where extracted hidden states are kept between runs."""
     return cache_folder() / "hidden_states"

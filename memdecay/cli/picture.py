@@ -8,26 +8,30 @@ from typing import Any
 
 from memdecay.classifier.errors import ConfigError
 from memdecay.classifier.regions import REGION_LABELS
-from memdecay.classifier.storage import write_atomically
+from memdecay.classifier.storage import check_writable, write_atomically
 from memdecay.runtime.stats import SessionStats
 
 _COLOURS = ("#8e44ad", "#e6a700", "#2e8b57", "#2c8fbf", "#9aa0a6")
 _MEBIBYTE = 1 << 20
 
 
-def check_picture_library() -> None:
-    """Find out early whether pictures can be drawn.
+def check_picture(path: Path) -> None:
+    """Find out early whether a picture can be drawn and written there.
 
     Raises:
-        ConfigError: matplotlib is not installed.
+        ConfigError: matplotlib is not installed or does not know the path's ending.
+        StorageError: The path can't be written.
     """
     try:
-        import matplotlib as _  # noqa: F401
+        from matplotlib.backend_bases import FigureCanvasBase
     except ImportError as error:
         raise ConfigError(
             "pictures need matplotlib, which is not installed; run "
             "`pip install 'memdecay[report]'` or leave the picture out"
         ) from error
+    if _kind(path) not in FigureCanvasBase.get_supported_filetypes():
+        raise ConfigError(f"{path} has an ending that names no picture format; use .png or .svg")
+    check_writable(path)
 
 
 def write_cache_picture(path: Path, sessions: Mapping[str, SessionStats]) -> None:
@@ -41,7 +45,7 @@ def write_cache_picture(path: Path, sessions: Mapping[str, SessionStats]) -> Non
         ConfigError: matplotlib is not installed or does not know the ending.
         StorageError: The picture could not be written.
     """
-    check_picture_library()
+    check_picture(path)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -51,10 +55,11 @@ def write_cache_picture(path: Path, sessions: Mapping[str, SessionStats]) -> Non
     _draw_bytes(upper, sessions)
     name = list(sessions)[-1]
     _draw_regions(lower, name, sessions[name])
-    kind = path.suffix.lstrip(".") or "png"
-    if kind not in figure.canvas.get_supported_filetypes():
-        raise ConfigError(f"{path} has an ending that names no picture format; use .png or .svg")
-    write_atomically(path, lambda temporary: figure.savefig(temporary, format=kind, dpi=130))
+    write_atomically(path, lambda temporary: figure.savefig(temporary, format=_kind(path), dpi=130))
+
+
+def _kind(path: Path) -> str:
+    return path.suffix.lstrip(".").lower() or "png"
 
 
 def _draw_bytes(axes: Any, sessions: Mapping[str, SessionStats]) -> None:

@@ -14,10 +14,11 @@ from rich.table import Table
 from memdecay.classifier.artifact import load_artifact
 from memdecay.classifier.llm import LanguageModel, load_llm
 from memdecay.classifier.regions import REGION_LABELS
-from memdecay.classifier.storage import write_text_atomically
+from memdecay.classifier.storage import check_writable, write_text_atomically
 from memdecay.cli.config_file import ConfigOption
 from memdecay.cli.console import error_console, output_console, progress_bar
 from memdecay.cli.options import (
+    MAX_SEED,
     DeviceOption,
     DtypeOption,
     IdOption,
@@ -25,11 +26,12 @@ from memdecay.cli.options import (
     ModelOption,
     option_errors,
 )
-from memdecay.cli.picture import check_picture_library, write_cache_picture
+from memdecay.cli.picture import check_picture, write_cache_picture
 from memdecay.cli.report import REGION_COLOURS, mebibytes
 from memdecay.cli.traces import pick_trace
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.policies import POLICIES
+from memdecay.runtime.sampling import SamplingConfig
 from memdecay.runtime.session import Reply, Session
 from memdecay.runtime.stats import SessionStats
 from memdecay.runtime.tagger import RegionTagger
@@ -70,7 +72,9 @@ def run(
     temperature: Annotated[
         float, typer.Option("--temperature", min=0.0, help="0 takes the likeliest token.")
     ] = 0.0,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of drawn answers.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of drawn answers.")
+    ] = 0,
     num_sinks: Annotated[
         int,
         typer.Option(
@@ -133,14 +137,17 @@ def run(
             max_region_share=max_region_share,
             policy=policy,
         )
+        answering = _Answering(max_new_tokens, SamplingConfig(temperature, seed=seed))
+    # A session may take an hour: what comes after it is checked before it.
     if picture is not None:
-        check_picture_library()
+        check_picture(picture)
+    if json_file is not None:
+        check_writable(json_file)
     recorded = pick_trace(trace, trace_id, index) if trace is not None else None
     artifact = load_artifact(classifier) if classifier is not None else None
     llm = load_llm(model, dtype, device)
     tagger = RegionTagger(artifact, _onnx_device(llm)) if artifact is not None else None
     session = Session(llm, cache_config, tagger)
-    answering = _Answering(max_new_tokens, temperature, seed)
     if recorded is not None:
         messages = [message.to_openai() for message in recorded.messages]
         with progress_bar("Reading", "tokens") as progress:
@@ -155,16 +162,15 @@ def run(
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Answering:
     max_new_tokens: int
-    temperature: float
-    seed: int
+    sampling: SamplingConfig
 
     def answer(self, session: Session) -> Reply:
         """Print the model's answer as it is written."""
         output_console().print("[bold]assistant[/bold]")
         reply = session.reply(
             self.max_new_tokens,
-            temperature=self.temperature,
-            seed=self.seed,
+            temperature=self.sampling.temperature,
+            seed=self.sampling.seed,
             on_text=lambda text: typer.echo(text, nl=False),
         )
         typer.echo()
@@ -192,6 +198,7 @@ def _typed() -> Iterator[str]:
         try:
             text = output_console().input("[bold]you[/bold] ").strip()
         except EOFError:
+            output_console().print()
             return
         if text == _LEAVE:
             return
@@ -223,7 +230,9 @@ def _statistics_table(stats: SessionStats, policy: str, config: CacheConfig) -> 
         title=f"{policy}: {stats.tokens_kept} of {stats.tokens_seen} tokens kept"
         + ("" if policy == "full" else f", budget {config.budget_tokens}"),
         caption=f"KV cache {mebibytes(stats.kv_bytes)} now, {mebibytes(stats.peak_kv_bytes)} at "
-        f"most; a full cache holds {mebibytes(stats.full_cache_bytes)} ({saved:.0%} saved)"
+        f"most; a full cache holds {mebibytes(stats.full_cache_bytes)}"
+        # The buffers have their size from the start: a short session has nothing to save.
+        + (f" ({saved:.0%} saved)" if saved > 0 else "")
         + (f"; {decode:.1f} ms a decoded token" if decode is not None else ""),
     )
     table.add_column("region")

@@ -11,6 +11,7 @@ from memdecay.classifier.llm import load_llm
 from memdecay.cli.config_file import ConfigOption
 from memdecay.cli.console import error_console, output_console, progress_bar
 from memdecay.cli.options import (
+    MAX_SEED,
     DeviceOption,
     DtypeOption,
     ModelOption,
@@ -127,7 +128,11 @@ def train(
     seed: Annotated[
         int,
         typer.Option(
-            "--seed", min=0, help="Seed of split, weights and order.", rich_help_panel="Training"
+            "--seed",
+            min=0,
+            max=MAX_SEED,
+            help="Seed of split, weights and order.",
+            rich_help_panel="Training",
         ),
     ] = 0,
     accelerator: Annotated[

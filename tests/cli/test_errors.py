@@ -1,7 +1,11 @@
 """Every mistake of a user is one sentence and exit code 2, and leaves nothing behind."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,3 +116,128 @@ def test_folder_that_is_no_classifier_is_one_sentence(
     outcome = command(name, "--classifier", tmp_path, option, labelled)
     assert outcome.exit_code == 2
     assert "card.json" in outcome.error
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "place", "expected"),
+    [
+        ("train", "--out", "taken", "is a file, expected a folder"),
+        ("evaluate", "--json", "folder", "is a folder, expected a file"),
+        ("run", "--json", "taken/x.json", "is a file, expected a folder"),
+        ("run", "--picture", "folder/..", "is a folder, expected a file"),
+        ("demo", "--out", "taken", "is a file, expected a folder"),
+    ],
+)
+def test_place_that_cannot_be_written_is_found_before_any_work(
+    name: str,
+    option: str,
+    place: str,
+    expected: str,
+    labelled: Path,
+    tiny_model: Path,
+    tmp_path: Path,
+    command: RunCommand,
+) -> None:
+    (tmp_path / "taken").write_text("a file")
+    (tmp_path / "folder").mkdir()
+    inputs: dict[str, list[object]] = {
+        "train": ["--traces", labelled],
+        "evaluate": ["--traces", labelled, "--classifier", tmp_path],
+        "run": ["--trace", labelled],
+        "demo": [],
+    }
+    outcome = command(name, *inputs[name], "--model", tiny_model, option, tmp_path / place)
+    assert outcome.exit_code == 2
+    assert expected in outcome.error
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("--accelerator", "abacus", "abacus"),
+        ("--devices", "0", "devices '0'"),
+        ("--devices", "a,b", "devices 'a,b'"),
+        ("--strategy", "hope", "hope"),
+        ("--precision", "3", "precision '3'"),
+        ("--dropout", "1", "dropout must lie in [0, 1)"),
+        ("--learning-rate", "inf", "learning_rate must be a number above 0"),
+        ("--weight-decay", "nan", "weight_decay must be a number from 0 on"),
+        ("--context-tokens", "9999", "context_tokens must be at most"),
+        ("--device", "meta", "device 'meta' is not supported"),
+        ("--seed", "4294967296", "--seed"),
+        ("--layer", "99", "layer must lie in 0 to 3"),
+    ],
+)
+def test_training_option_that_does_not_fit_is_found_before_any_work(
+    option: str,
+    value: str,
+    expected: str,
+    labelled: Path,
+    tiny_model: Path,
+    tmp_path: Path,
+    command: RunCommand,
+) -> None:
+    outcome = command(
+        *("train", "--traces", labelled, "--model", tiny_model, "--out", tmp_path / "out"),
+        *(option, value),
+    )
+    assert outcome.exit_code == 2
+    assert expected in outcome.error
+    assert not (tmp_path / "cache").exists()
+    assert not (tmp_path / "out").exists()
+
+
+def test_endless_temperature_is_found_before_any_work(
+    labelled: Path, tmp_path: Path, command: RunCommand
+) -> None:
+    outcome = command(
+        "run", "--trace", labelled, "--model", tmp_path / "none", "--temperature", "inf"
+    )
+    assert outcome.exit_code == 2
+    assert "temperature must be 0 or above, got inf" in outcome.error
+
+
+def run_process(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-c", "from memdecay.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(
+        line, stderr=subprocess.PIPE, text=True, check=False, timeout=60, **options
+    )
+
+
+def test_output_that_cannot_be_written_is_one_sentence(labelled: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = run_process("validate", labelled, stdout=full)
+    assert done.returncode == 2
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_reader_that_has_gone_ends_the_command_quietly(labelled: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = run_process("validate", labelled, stdout=writer)
+    os.close(writer)
+    assert done.returncode == 1
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(("name", "is_resumable"), [("train", True), ("run", False)])
+def test_interrupt_is_one_line_that_says_how_to_go_on(
+    name: str,
+    is_resumable: bool,
+    labelled: Path,
+    tiny_model: Path,
+    tmp_path: Path,
+    command: RunCommand,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"memdecay.cli.{name}.load_llm", interrupt)
+    inputs = ["--traces", labelled, "--out", tmp_path / "out"]
+    outcome = command(name, *(inputs if name == "train" else []), "--model", tiny_model)
+    assert outcome.exit_code == 130
+    assert outcome.error.startswith("interrupted")
+    assert ("goes on where it stopped" in outcome.error) == is_resumable
