@@ -14,6 +14,7 @@ from urllib.request import getproxies
 
 import torch
 from huggingface_hub import constants as hub_constants
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
@@ -28,6 +29,18 @@ DTYPES = {
 }
 _NATIVE_BFLOAT16 = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")
 _HUB_TIMEOUT_S = 5.0
+# What transformers raises on files that are missing, damaged or of another kind.
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    RuntimeError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ImportError,
+    SafetensorError,
+    StrictDataclassError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +175,10 @@ def _from_pretrained(name: str, folder: str, dtype: torch.dtype) -> tuple[Any, A
         # Without the check an unreachable hub is retried for a minute and a half.
         local_only = is_local or not _hub_is_reachable()
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local_only)
-        model = AutoModelForCausalLM.from_pretrained(
-            source, dtype=dtype, local_files_only=local_only
+        model, loading = AutoModelForCausalLM.from_pretrained(
+            source, dtype=dtype, local_files_only=local_only, output_loading_info=True
         )
-    except (OSError, ValueError, RuntimeError, KeyError, ImportError, SafetensorError) as error:
+    except _UNREADABLE as error:
         if is_local:
             reason = str(error).strip().partition("\n")[0]
             message = f"the folder {name!r} holds no language model that can be read: {reason}"
@@ -176,6 +189,12 @@ def _from_pretrained(name: str, folder: str, dtype: torch.dtype) -> tuple[Any, A
                 f"spelling and the network, or use {EMBEDDED_NAME!r}"
             )
         raise ModelError(message) from error
+    if missing := sorted(loading["missing_keys"]):
+        # transformers would draw them at random and only warn.
+        raise ModelError(
+            f"the language model {name!r} lacks {len(missing)} of its weights ({missing[0]}, ...); "
+            "copy or download it again"
+        )
     return tokenizer, model
 
 

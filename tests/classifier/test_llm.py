@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import warnings
 from pathlib import Path
 
@@ -63,6 +64,28 @@ def test_truncated_weights_are_named(model_folder: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(ModelError, match="holds no language model"):
         load_llm(str(model_folder), device="cpu")
+
+
+@pytest.mark.parametrize("config", ["[]", "{", '{"model_type": "llama", "hidden_size": "x"}'])
+def test_senseless_config_is_named(model_folder: Path, config: str) -> None:
+    (model_folder / "config.json").write_text(config)
+    with pytest.raises(ModelError, match="holds no language model that can be read"):
+        load_llm(str(model_folder), device="cpu")
+
+
+def test_model_that_lacks_weights_is_refused(model_folder: Path) -> None:
+    config = json.loads((model_folder / "config.json").read_text())
+    config["num_hidden_layers"] += 1
+    config.pop("layer_types", None)
+    (model_folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match=r"lacks \d+ of its weights \(model\.layers\."):
+        load_llm(str(model_folder), device="cpu")
+
+
+@pytest.mark.parametrize("device", ["meta", "xpu"])
+def test_device_that_torch_knows_but_we_do_not_is_refused(device: str) -> None:
+    with pytest.raises(ConfigError, match="is not supported"):
+        load_llm("any", device=device)
 
 
 def test_unknown_name_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
