@@ -583,7 +583,7 @@ _TOOLBENCH_TREE = _json(
 
 _WEBVOYAGER = _json(
     [
-        {"role": "system", "content": "Imagine you are a robot browsing the web."},
+        {"role": "system", "content": "You act as a robot browsing the web."},
         {
             "role": "user",
             "content": [
