@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +26,7 @@ from memdecay.cli.options import (
     option_errors,
 )
 from memdecay.cli.picture import check_picture, write_cache_picture
-from memdecay.cli.report import mebibytes, metrics_table
+from memdecay.cli.report import REGION_COLOURS, mebibytes, metrics_table
 from memdecay.data.generator import load_synthetic_traces, long_session
 from memdecay.data.trace import Trace
 from memdecay.runtime.comparison import Replay, assistant_positions, mean_kl, replay
@@ -103,7 +103,6 @@ def demo(
     tagger = RegionTagger(load_artifact(folder), "cuda" if llm.device.type == "cuda" else "cpu")
     rows = _replay_all(llm, session, configs, tagger, budget)
     console.print(_comparison_table(rows, budget))
-    console.print(_regions_table(rows))
     _write(out, rows)
 
 
@@ -146,7 +145,8 @@ def _replay_all(
     rows: dict[str, _Row] = {}
     reference: Replay | None = None
     for name, cache_config in configs.items():
-        session = Session(llm, cache_config, tagger if name == "memdecay" else None)
+        # All are tagged, also those that make no use of it, to count regions and time alike.
+        session = Session(llm, cache_config, tagger)
         with progress_bar(f"  {name}", "tokens") as progress:
             found = replay(session, messages, positions, on_progress=progress)
         reference = reference or found
@@ -162,34 +162,21 @@ def _comparison_table(rows: Mapping[str, _Row], budget: int) -> Table:
         caption="KL: how far the predictions are from the full cache's, in nats a token, on what "
         "the assistant wrote after the budget was full",
     )
-    table.add_column("cache")
-    for name in ("KV bytes", "saved", "ms a token", "KL", "tokens kept"):
+    table.add_column("")
+    for name in rows:
         table.add_column(name, justify="right")
-    for name, row in rows.items():
-        stats = row.stats
-        table.add_row(
-            name,
-            mebibytes(stats.kv_bytes),
-            f"{1 - stats.kv_bytes / stats.full_cache_bytes:.0%}",
-            f"{stats.decode_ms_per_token:.1f}" if stats.decode_ms_per_token else "-",
-            f"{row.kl:.3f}",
-            str(stats.tokens_kept),
-        )
-    return table
-
-
-def _regions_table(rows: Mapping[str, _Row]) -> Table:
-    stats = rows["memdecay"].stats
-    table = Table(title="What memdecay kept, by the region its classifier saw")
-    table.add_column("region")
-    for name in ("kept", "evicted"):
-        table.add_column(name, justify="right")
+    figures: dict[str, Callable[[_Row], str]] = {
+        "KV cache": lambda row: mebibytes(row.stats.kv_bytes),
+        "saved": lambda row: f"{1 - row.stats.kv_bytes / row.stats.full_cache_bytes:.0%}",
+        "ms a decoded token": lambda row: f"{row.stats.decode_ms_per_token or 0:.1f}",
+        "KL": lambda row: f"{row.kl:.3f}",
+        "tokens kept": lambda row: str(row.stats.tokens_kept),
+    }
+    for name, figure in figures.items():
+        table.add_row(name, *(figure(row) for row in rows.values()))
     for label in REGION_LABELS:
-        table.add_row(
-            label,
-            str(stats.kept_per_region.get(label, 0)),
-            str(stats.evicted_per_region.get(label, 0)),
-        )
+        kept = (str(row.stats.kept_per_region.get(label, 0)) for row in rows.values())
+        table.add_row(f"  [{REGION_COLOURS[label]}]{label}[/]", *kept)
     return table
 
 
