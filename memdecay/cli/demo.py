@@ -167,7 +167,7 @@ def _comparison_table(rows: Mapping[str, _Row], budget: int) -> Table:
         table.add_column(name, justify="right")
     figures: dict[str, Callable[[_Row], str]] = {
         "KV cache": lambda row: mebibytes(row.stats.kv_bytes),
-        "saved": lambda row: f"{1 - row.stats.kv_bytes / row.stats.full_cache_bytes:.0%}",
+        "saved": _saved,
         "ms a decoded token": lambda row: f"{row.stats.decode_ms_per_token or 0:.1f}",
         "KL": lambda row: f"{row.kl:.3f}",
         "tokens kept": lambda row: str(row.stats.tokens_kept),
@@ -178,6 +178,12 @@ def _comparison_table(rows: Mapping[str, _Row], budget: int) -> Table:
         kept = (str(row.stats.kept_per_region.get(label, 0)) for row in rows.values())
         table.add_row(f"  [{REGION_COLOURS[label]}]{label}[/]", *kept)
     return table
+
+
+def _saved(row: _Row) -> str:
+    if not any(row.stats.evicted_per_region.values()):
+        return "-"
+    return f"{1 - row.stats.kv_bytes / row.stats.full_cache_bytes:.0%}"
 
 
 def _write(out: Path, rows: Mapping[str, _Row]) -> None:
