@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +64,12 @@ def _kind(path: Path) -> str:
 
 
 def _draw_bytes(axes: Any, sessions: Mapping[str, SessionStats]) -> None:
-    for name, stats in sessions.items():
+    # Caches of one budget lie on each other: the later ones are dashed so that all can be seen.
+    dashes = ("-", "-", (0, (6, 4)), (0, (2, 4)))
+    for (name, stats), dash in zip(sessions.items(), cycle(dashes), strict=False):
         seen = [snapshot.tokens_seen for snapshot in stats.history]
         size = [snapshot.kv_bytes / _MEBIBYTE for snapshot in stats.history]
-        axes.plot(seen, size, label=name, linewidth=2)
+        axes.plot(seen, size, label=name, linewidth=2.5, linestyle=dash)
     axes.set_ylabel("KV cache, MiB")
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
@@ -83,6 +86,6 @@ def _draw_regions(axes: Any, name: str, stats: SessionStats) -> None:
     axes.stackplot(seen, kept, labels=REGION_LABELS, colors=_COLOURS)
     axes.set_xlabel("tokens seen")
     axes.set_ylabel("tokens kept")
-    axes.legend(frameon=False, loc="upper left", ncols=3, fontsize="small")
+    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=5)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(f"What {name} keeps", loc="left")
