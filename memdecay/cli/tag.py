@@ -21,6 +21,9 @@ from memdecay.cli.traces import pick_trace
 from memdecay.data.trace import Trace
 from memdecay.training.tagging import TaggedTrace, tag_trace
 
+_CONTROL_SIGNS = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"} | {
+    0x7F: "\u2421"
+}
 EPILOG = """
 [bold]Examples[/bold]
 
@@ -74,6 +77,11 @@ def _as_data(trace: Trace, tagged: TaggedTrace) -> dict[str, Any]:
     }
 
 
+def _visible(text: str) -> str:
+    """Show control characters as signs: a tool's output must not steer the terminal."""
+    return text.translate(_CONTROL_SIGNS)
+
+
 def _print_coloured(trace: Trace, tagged: TaggedTrace) -> None:
     console = output_console()
     legend = Text("Regions: ")
@@ -84,10 +92,10 @@ def _print_coloured(trace: Trace, tagged: TaggedTrace) -> None:
     position = 0
     for span in tagged.spans:
         # Text between tokens (white space that the tokenizer swallows) keeps its place.
-        text.append(tagged.rendered.text[position : span.start])
+        text.append(_visible(tagged.rendered.text[position : span.start]))
         style = "dim" if span.is_template else REGION_COLOURS[span.region.label]
-        text.append(tagged.rendered.text[span.start : span.end], style=style)
+        text.append(_visible(tagged.rendered.text[span.start : span.end]), style=style)
         position = span.end
-    text.append(tagged.rendered.text[position:])
+    text.append(_visible(tagged.rendered.text[position:]))
     console.print(text, soft_wrap=True)
     console.print(Text(f"{trace.id}: {len(trace.messages)} messages", style="dim"))

@@ -90,6 +90,19 @@ def test_tag_shows_every_message(
         assert label in outcome.out
 
 
+def test_tag_shows_control_characters_as_signs(
+    classifier: Path, tiny_model: Path, tmp_path: Path, command: RunCommand
+) -> None:
+    path = tmp_path / "hostile.jsonl"
+    message = {"role": "tool", "content": "red \x1b[31mtext\x1b[0m and \x07 bell"}
+    path.write_text(json.dumps({"id": "a", "messages": [message]}) + "\n")
+    outcome = command("tag", "--classifier", classifier, "--trace", path, "--model", tiny_model)
+    assert outcome.exit_code == 0
+    assert "\x1b[31m" not in outcome.out
+    assert "\x07" not in outcome.out
+    assert "\u241b[31mtext" in outcome.out
+
+
 def run_trace(command: RunCommand, labelled: Path, tiny_model: Path, *more: object) -> Outcome:
     return command(
         "run",

@@ -49,7 +49,7 @@ class _Game:
         """Write rules, demonstration, room and task."""
         wording, errand = self.wording, self.errand
         room = wording(
-            "{You are in the middle of a room. Looking {quickly|} around you, you see|You wake up in a small flat. In front of you there are} {places}.",
+            "{This flat has one room, and you stand at its door. Within reach are|You wake up in a small flat. In front of you there are} {places}.",
             places=", ".join(f"a {place}" for place in errand.room.places),
         )
         rules = wording(
@@ -148,10 +148,13 @@ class _Game:
             self._act(f"go to {place}", f"The {place} is closed.")
             self._act(
                 f"open {place}",
-                f"You open the {place}. The {place} is open. In it, you see {room.describe(place)}.",
+                f"The {place} swings open. Inside: {room.describe(place)}.",
             )
         else:
-            self._act(f"go to {place}", f"On the {place}, you see {room.describe(place)}.")
+            self._act(
+                f"go to {place}",
+                f"You walk over to the {place}. There you find {room.describe(place)}.",
+            )
 
     def _think(self, thought: str) -> None:
         if not self.talks:
