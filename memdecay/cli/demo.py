@@ -100,7 +100,7 @@ def demo(
     _train(llm, folder, training)
     console.print("[bold]3/3[/bold] Replaying a long agent session with each cache")
     session = long_session(_SESSION_SEED, characters)
-    tagger = RegionTagger(load_artifact(folder), "cuda" if llm.device.type == "cuda" else "cpu")
+    tagger = RegionTagger(load_artifact(folder), llm.device.type)
     rows = _replay_all(llm, session, configs, tagger, budget)
     console.print(_comparison_table(rows, budget))
     _write(out, rows)

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from memdecay.classifier.artifact import load_artifact
-from memdecay.classifier.llm import LanguageModel, load_llm
+from memdecay.classifier.llm import load_llm
 from memdecay.classifier.regions import REGION_LABELS
 from memdecay.classifier.storage import check_writable, write_text_atomically
 from memdecay.cli.config_file import ConfigOption
@@ -146,7 +146,7 @@ def run(
     recorded = pick_trace(trace, trace_id, index) if trace is not None else None
     artifact = load_artifact(classifier) if classifier is not None else None
     llm = load_llm(model, dtype, device)
-    tagger = RegionTagger(artifact, _onnx_device(llm)) if artifact is not None else None
+    tagger = RegionTagger(artifact, llm.device.type) if artifact is not None else None
     session = Session(llm, cache_config, tagger)
     if recorded is not None:
         messages = [message.to_openai() for message in recorded.messages]
@@ -175,10 +175,6 @@ class _Answering:
         )
         typer.echo()
         return reply
-
-
-def _onnx_device(llm: LanguageModel) -> str:
-    return "cuda" if llm.device.type == "cuda" else "cpu"
 
 
 def _chat(session: Session, answering: _Answering) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,12 @@ from memdecay.classifier.export import run_session
 from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.regions import NUM_REGIONS
 from memdecay.data.digests import trace_digest
-from memdecay.data.extraction import extract
+from memdecay.data.extraction import Progress, extract
 from memdecay.data.store import ExtractedStore
 from memdecay.data.trace import Trace
 from memdecay.training.chunks import UNLABELLED, collate
 from memdecay.training.metrics import RegionMetrics, region_metrics
 from memdecay.training.windows import StoreWindows
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from sklearn.metrics import precision_recall_fscore_support
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 from torch import Tensor
 from torch.nn import functional
 from torchmetrics.functional.classification import multiclass_calibration_error
@@ -70,7 +68,7 @@ def region_metrics(region_probs: Tensor, labels: Tensor) -> RegionMetrics:
             f"got {tuple(region_probs.shape)}"
         )
     predicted = region_probs.argmax(dim=-1)
-    confusion = _confusion(labels.numpy(), predicted.numpy())
+    confusion = confusion_matrix(labels.numpy(), predicted.numpy(), labels=range(NUM_REGIONS))
     precision, recall, f1, support = precision_recall_fscore_support(
         labels.numpy(), predicted.numpy(), labels=range(NUM_REGIONS), zero_division=0.0
     )
@@ -117,8 +115,3 @@ def fit_temperature(logits: Tensor, labels: Tensor) -> float:
     low, high = (math.log(bound) for bound in _TEMPERATURE_RANGE)
     found = minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-5})
     return math.exp(found.x)
-
-
-def _confusion(labels: NDArray[np.int64], predicted: NDArray[np.int64]) -> NDArray[np.int64]:
-    flat = np.bincount(labels * NUM_REGIONS + predicted, minlength=NUM_REGIONS**2)
-    return flat.reshape(NUM_REGIONS, NUM_REGIONS)

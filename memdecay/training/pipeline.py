@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from memdecay.classifier.errors import TraceError
 from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.storage import check_writable
 from memdecay.data.digests import trace_digest
-from memdecay.data.extraction import ExtractionConfig, extract
+from memdecay.data.extraction import ExtractionConfig, Progress, extract
 from memdecay.data.store import ExtractedStore
 from memdecay.data.trace import Trace
 from memdecay.training.chunks import UNLABELLED
@@ -18,8 +18,6 @@ from memdecay.training.fit import FitResult, TrainingData, fit
 from memdecay.training.splits import Split, split_traces
 from memdecay.training.trainer import check_devices
 from memdecay.training.windows import StoreWindows, windows_by_part
-
-Progress = Callable[[int, int], None]
 
 
 def default_layer(num_layers: int) -> int:
