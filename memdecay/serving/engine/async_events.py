@@ -1,0 +1,62 @@
+"""An engine's events for code that awaits them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from memdecay.serving.engine.events import Event, Failed, Finished
+from memdecay.serving.engine.interface import ServingEngine
+from memdecay.serving.engine.request import GenerationRequest
+
+
+@asynccontextmanager
+async def request_events(
+    engine: ServingEngine, request: GenerationRequest
+) -> AsyncIterator[AsyncIterator[Event]]:
+    """Submit a request without blocking the event loop; cancel it if the block ends before it.
+
+    A client that goes away so frees its place, at whatever moment it goes.
+
+    Args:
+        engine: A started engine.
+        request: The request.
+
+    Yields:
+        The events; the last is `Finished` or `Failed`.
+
+    Raises:
+        RequestRefusedError: See `ServingEngine.submit`.
+    """
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[Event] = asyncio.Queue()
+
+    def listen(event: Event) -> None:
+        # The loop may be closed when a server ends while a request still runs.
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(queue.put_nowait, event)
+
+    submitting = asyncio.ensure_future(asyncio.to_thread(engine.submit, request, listen))
+    try:
+        await asyncio.shield(submitting)
+        yield _until_the_last(queue)
+    finally:
+        # Where the client went during the submission itself, that ends first.
+        submitting.add_done_callback(lambda done: _cancel_taken_in(engine, request, done))
+
+
+async def _until_the_last(queue: asyncio.Queue[Event]) -> AsyncIterator[Event]:
+    while True:
+        event = await queue.get()
+        yield event
+        if isinstance(event, Finished | Failed):
+            return
+
+
+def _cancel_taken_in(
+    engine: ServingEngine, request: GenerationRequest, done: asyncio.Future[object]
+) -> None:
+    if not done.cancelled() and done.exception() is None:
+        # Does nothing to a request that has ended.
+        engine.cancel(request.request_id)
