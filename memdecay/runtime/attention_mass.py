@@ -14,6 +14,8 @@ def attention_mass(
     attention_mask: Any,
     scaling: float | None = None,
     softcap: float | None = None,
+    *,
+    is_sum: bool = False,
 ) -> Tensor:
     """Average the softmax of the newest queries over heads and over the queries that see a key.
 
@@ -26,9 +28,38 @@ def attention_mass(
             padding mask ``(batch, kv_len)``. Masks of other types count as causal.
         scaling: Factor on the logits; ``head_dim ** -0.5`` if None.
         softcap: Bound of the logits, for models that have one.
+        is_sum: Whether to add up over the queries instead of averaging.
 
     Returns:
         Attention mass, shape ``(batch, kv_len)``, float32; 0 for keys no query sees.
+    """
+    probs, is_visible = attention_probs(query, key, attention_mask, scaling, softcap)
+    total = probs.mean(dim=1).sum(dim=1)  # (batch, kv_len)
+    if is_sum:
+        return total
+    num_viewers = is_visible.any(dim=1).sum(dim=1).clamp_min(1)  # (batch or 1, kv_len)
+    return total / num_viewers
+
+
+def attention_probs(
+    query: Tensor,
+    key: Tensor,
+    attention_mask: Any,
+    scaling: float | None = None,
+    softcap: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return the softmax of the newest queries of every head, and which keys they see.
+
+    Args:
+        query: As in `attention_mass`, like the others.
+        key: Shape ``(batch, num_key_value_heads, kv_len, head_dim)``.
+        attention_mask: As the attention function got it.
+        scaling: Factor on the logits.
+        softcap: Bound of the logits.
+
+    Returns:
+        Probabilities, shape ``(batch, num_attention_heads, w, kv_len)``, float32, 0 where a key
+        isn't seen; and visibility, shape ``(batch or 1, heads or 1, w, kv_len)``, bool.
     """
     batch_size, num_heads, num_queries, head_dim = query.shape
     num_key_heads, kv_len = key.shape[1], key.shape[2]
@@ -40,9 +71,7 @@ def attention_mass(
     logits = logits.view(batch_size, num_heads, num_queries, kv_len)
     is_visible = _visible(attention_mask, num_queries, kv_len, key.device)
     probs = logits.masked_fill(~is_visible, torch.finfo(logits.dtype).min).softmax(dim=-1)
-    probs = (probs * is_visible).mean(dim=1)  # (batch, w, kv_len)
-    num_viewers = is_visible.any(dim=1).sum(dim=1).clamp_min(1)  # (batch or 1, kv_len)
-    return probs.sum(dim=1) / num_viewers
+    return probs * is_visible, is_visible
 
 
 def _visible(attention_mask: Any, num_queries: int, kv_len: int, device: torch.device) -> Tensor:

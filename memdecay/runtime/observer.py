@@ -14,6 +14,10 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from memdecay.runtime.attention_mass import attention_mass
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.layer import EvictingLayer, bookkeeping
+from memdecay.runtime.policies.base import Blend
+
+AttentionFunction = Callable[..., Any]
+"""Takes module, query, key, value, attention_mask and keywords, as transformers calls it."""
 
 
 @contextmanager
@@ -30,11 +34,41 @@ def observe_attention(decoder: PreTrainedModel, cache: DecayCache) -> Iterator[N
     Raises:
         ValueError: ``config.feedback.layers`` names a layer that isn't full attention.
     """
+    recorder = AttentionRecorder(cache)
+
+    def attend(
+        base: AttentionFunction,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Any,
+        **kwargs: Any,
+    ) -> Any:
+        recorder.see(module, query, key, attention_mask, kwargs)
+        return base(module, query, key, value, attention_mask, **kwargs)
+
+    with wrap_attention(decoder, attend):
+        yield
+
+
+@contextmanager
+def wrap_attention(decoder: PreTrainedModel, attend: AttentionFunction) -> Iterator[None]:
+    """Let a function stand around a model's attention implementation, until the block ends.
+
+    Args:
+        decoder: The part of a model that holds the layers.
+        attend: Called in place of the attention function, with that function as its first
+            argument.
+    """
     base = decoder.config._attn_implementation
-    recorder = _Recorder(cache)
     # The base's name stays in front: transformers looks for "flash" or "sdpa" in it.
-    name = f"{base}_memdecay_{id(recorder)}"
-    AttentionInterface.register(name, _wrap(recorder, base))
+    name = f"{base}_memdecay_{id(attend)}"
+
+    def wrapped(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return attend(_attention_function(module, base), module, *args, **kwargs)
+
+    AttentionInterface.register(name, wrapped)
     if base in (masks := AttentionMaskInterface()):
         # Without a mask function of that name, transformers would ignore padding.
         AttentionMaskInterface.register(name, masks[base])
@@ -47,38 +81,30 @@ def observe_attention(decoder: PreTrainedModel, cache: DecayCache) -> Iterator[N
         AttentionMaskInterface._global_mapping.pop(name, None)
 
 
-def _wrap(recorder: _Recorder, base: str) -> Callable[..., Any]:
-    def attend(
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attention_mask: Any,
-        **kwargs: Any,
-    ) -> Any:
-        recorder.see(module, query, key, attention_mask, kwargs)
-        return _attention_function(module, base)(
-            module, query, key, value, attention_mask, **kwargs
-        )
-
-    return attend
-
-
-def _attention_function(module: nn.Module, base: str) -> Callable[..., Any]:
+def _attention_function(module: nn.Module, base: str) -> AttentionFunction:
     """Look the wrapped function up; eager attention lives beside each model's own module."""
     own = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
-    function: Callable[..., Any] = AttentionInterface().get_interface(base, own)
+    function: AttentionFunction = AttentionInterface().get_interface(base, own)
     return function
 
 
-class _Recorder:
-    """Decide which attention calls to observe and blend them into the cache's average."""
+class AttentionRecorder:
+    """Decide which attention calls to observe and blend them into the cache's average.
 
-    def __init__(self, cache: DecayCache) -> None:
+    Args:
+        cache: Receives the attention mass; how often is in its ``config.feedback``.
+        last_seen: How many tokens the cache had seen at the last observation.
+
+    Raises:
+        ValueError: ``config.feedback.layers`` names a layer that isn't full attention.
+    """
+
+    def __init__(self, cache: DecayCache, last_seen: int = 0) -> None:
         self._cache = cache
         self._feedback = cache.config.feedback
+        self._observation = cache.policy.observation
         self._layers = _watched_layers(cache)
-        self._last_seen = 0
+        self._last_seen = last_seen
         self._masses: list[Tensor] = []
 
     def see(
@@ -94,28 +120,58 @@ class _Recorder:
         if layer_idx not in self._layers or not self._cache.holds(key, layer_idx):
             return
         tokens_since = self._cache.tokens_seen - self._last_seen
-        if 0 <= tokens_since < self._feedback.observe_every_tokens and query.shape[2] == 1:
+        if query.shape[2] == 1 and not self._is_due(tokens_since):
             return
+        window = self._newest(query)
         with bookkeeping():
-            window = query[:, :, -self._feedback.window_queries :]
             mass = attention_mass(
-                window, key, attention_mask, kwargs.get("scaling"), kwargs.get("softcap")
+                window,
+                key,
+                attention_mask,
+                kwargs.get("scaling"),
+                kwargs.get("softcap"),
+                is_sum=self._observation.blend is Blend.SUM,
             )
         self._masses.append(mass)
         if layer_idx == self._layers[-1]:
-            self._flush(tokens_since)
+            self._flush(tokens_since, window.shape[2])
 
-    def _flush(self, tokens_since: int) -> None:
+    def _is_due(self, tokens_since: int) -> bool:
+        """Tell whether to watch a single token, decoded this many tokens after the last look."""
+        is_between = 0 <= tokens_since < self._feedback.observe_every_tokens
+        return self._observation.watches_all_steps or not is_between
+
+    def _newest(self, query: Tensor) -> Tensor:
+        """Return the queries whose attention counts."""
+        wanted = self._observation.window_queries
+        num_queries = self._feedback.window_queries if wanted is None else wanted
+        return query[:, :, -num_queries:]  # 0 takes them all.
+
+    def _flush(self, tokens_since: int, num_queries: int) -> None:
         """Average over the watched layers and hand the result to the cache."""
         mass = torch.stack([mass.to(self._masses[0].device) for mass in self._masses]).mean(dim=0)
-        half_lives = max(tokens_since, 1) / self._feedback.half_life_tokens
-        self._cache.observe_attention(mass, new_weight=1 - 0.5**half_lives)
+        if self._observation.blend is Blend.SUM:
+            mass = mass + self._cache.slots.attention.nan_to_num(nan=0.0).to(mass)
+        new_weight = self._new_weight(tokens_since, num_queries)
+        self._cache.observe_attention(mass, new_weight=new_weight)
         self._masses.clear()
         self._last_seen = self._cache.tokens_seen
+
+    def _new_weight(self, tokens_since: int, num_queries: int) -> float:
+        """Return what an observation weighs against the average of the earlier ones."""
+        match self._observation.blend:
+            case Blend.FADE:
+                return float(1 - 0.5 ** (max(tokens_since, 1) / self._feedback.half_life_tokens))
+            case Blend.WINDOW:
+                return num_queries / max(self._observation.window_queries or 1, num_queries)
+            case Blend.LATEST | Blend.SUM:
+                return 1.0
 
 
 def _watched_layers(cache: DecayCache) -> tuple[int, ...]:
     full = [idx for idx, layer in enumerate(cache.layers) if isinstance(layer, EvictingLayer)]
+    if cache.policy.observation.watches_all_layers:
+        return tuple(full)
     wanted = cache.config.feedback.layers
     if not wanted:
         return tuple(sorted({full[len(full) // 2], full[3 * len(full) // 4]}))

@@ -194,3 +194,36 @@ def test_visited_tokens_outlive_unvisited_ones() -> None:
     cache.evict()
 
     assert {5, 6, 7, 8, 9} <= set(cache.slots.positions[0].tolist())
+
+
+def masks_of_chunks(attentions: tuple[Tensor, ...]) -> Tensor:
+    """Average the eager attention over layers and heads, ``(q, kv)``."""
+    return torch.stack(attentions).mean(dim=(0, 2))[0]
+
+
+@pytest.mark.parametrize("policy", ["h2o", "tova", "snapkv"])
+@torch.no_grad()
+def test_policies_see_all_layers_and_their_own_queries(policy: str) -> None:
+    model = tiny_llama()
+    cache = make_cache(model, 128, policy=policy)
+    ids = random_ids(1, 90)
+    mask = torch.ones_like(ids)
+
+    with attach(model, cache):
+        forward(model, cache, ids[:, :40], mask[:, :40])
+        forward(model, cache, ids[:, :80], mask[:, :80], start=40)
+        for end in range(81, 91):
+            forward(model, cache, ids[:, :end], mask[:, :end], start=end - 1)
+
+    attention = masks_of_chunks(eager_attentions(ids, mask))
+    observed = cache.slots.attention[0]
+    if policy == "h2o":
+        torch.testing.assert_close(observed, attention.sum(dim=0), rtol=1e-4, atol=1e-5)
+    elif policy == "tova":
+        torch.testing.assert_close(observed, attention[-1], rtol=1e-4, atol=1e-6)
+    else:
+        # The window of the second chunk, then ten queries that weigh 1/32 each.
+        expected = attention[48:80, :40].mean(dim=0)
+        for query in range(80, 90):
+            expected = expected * 31 / 32 + attention[query, :40] / 32
+        torch.testing.assert_close(observed[:40], expected, rtol=1e-4, atol=1e-6)

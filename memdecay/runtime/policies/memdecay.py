@@ -1,0 +1,45 @@
+"""Rank by attention bent by the region's decayed score: ``memdecay``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from memdecay.runtime.config import FeedbackConfig
+from memdecay.runtime.metadata import Slots
+from memdecay.runtime.policies.attention import pool, relative_attention
+from memdecay.runtime.policies.base import AS_CONFIGURED, Observation
+from memdecay.runtime.scoring import log_decayed_score
+
+
+@dataclass(frozen=True, slots=True)
+class MemdecayPolicy:
+    """Rank by the attention a token gets, bent by its region's decayed score.
+
+    score = (floor + attention / mean attention of the row) * (importance * exp(-decay * age))^w
+
+    The attention is the running average in `Slots.attention`, averaged over neighbouring slots.
+    A token that is visited keeps its score while its region's part fades, so it fades more slowly
+    than one that nobody reads. A token not observed yet counts as average. Without tags every
+    token is ordinary context, and age takes the region's place.
+
+    Attributes:
+        feedback: Floor, exponent w and pooling width.
+    """
+
+    feedback: FeedbackConfig
+    evicts: bool = True
+    protects_sinks: bool = True
+    caps_regions: bool = True
+    uses_attention: bool = True
+    uses_keys: bool = False
+    observation: Observation = AS_CONFIGURED
+
+    def score(self, slots: Slots, keys: tuple[Tensor, ...]) -> Tensor:  # noqa: ARG002
+        """Return the logarithm of the score above."""
+        attention = pool(relative_attention(slots), self.feedback.pool_width)
+        prior = log_decayed_score(slots.importance, slots.decay, slots.ages)
+        floor = self.feedback.attention_floor
+        return torch.log(floor + attention) + self.feedback.prior_weight * prior
