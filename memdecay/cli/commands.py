@@ -20,6 +20,7 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
         "label": "Label traces by rules or by hand, and measure how well labellings agree.",
         "train": "Train a region classifier on labelled traces and export it.",
         "evaluate": "Measure a classifier on labelled traces, token by token.",
+        "calibrate": "Report how far a classifier can be trusted, and what has drifted.",
         "tag": "Show which region the classifier gives each stretch of a trace.",
         "run": "Replay a recorded session, or type one, with a cache that forgets within a budget.",
     }
