@@ -93,3 +93,25 @@ def propagate_importance(importance: Tensor, strength: Tensor, config: Propagati
 def initial_scores_tensor(table: RegionTable) -> Tensor:
     """Return the table's initial scores as ``(num_regions,)``, float32."""
     return torch.tensor(table.initial_scores, dtype=torch.float32)
+
+
+def importance_of(
+    region_probs: Tensor, token_mask: Tensor, table: RegionTable, config: PropagationConfig
+) -> Tensor:
+    """Return the propagated importance of tokens, as the exported graph computes it.
+
+    Args:
+        region_probs: ``(batch, seq_len, num_regions)``, float32.
+        token_mask: ``(batch, seq_len)``, bool; False marks padding, which gets zero and passes
+            nothing on.
+        table: Initial scores.
+        config: Radius and attenuation.
+
+    Returns:
+        ``(batch, seq_len)``, float32.
+    """
+    scores = initial_scores_tensor(table).to(region_probs.device)
+    real = token_mask.to(region_probs)
+    importance = expected_importance(region_probs, scores) * real
+    strength = source_strength(region_probs, scores) * real
+    return propagate_importance(importance, strength, config) * real

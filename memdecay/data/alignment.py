@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from memdecay.classifier.regions import NUM_REGIONS, Region
+from memdecay.classifier.regions import Region
 from memdecay.classifier.rendering import RenderedConversation
+from memdecay.classifier.token_regions import UNLABELLED, most_covering
 from memdecay.classifier.tokenization import TokenizedConversation
 from memdecay.data.trace import Span
 
-UNLABELLED = -1
+__all__ = ["UNLABELLED", "align", "character_regions"]
 
 
 def align(
@@ -33,7 +34,7 @@ def align(
         ``(n,)``, int8.
     """
     regions = character_regions(spans, rendered)
-    labels = _most_covering(regions, tokens.offsets[:, 0], tokens.offsets[:, 1])
+    labels = most_covering(regions, tokens.offsets[:, 0], tokens.offsets[:, 1])
     labels[tokens.is_special] = UNLABELLED
     return labels
 
@@ -50,20 +51,3 @@ def character_regions(spans: Sequence[Span], rendered: RenderedConversation) -> 
         end = min(span.end + shift, message.content_end)
         regions[start : max(start, end)] = span.region
     return regions
-
-
-def _most_covering(
-    regions: NDArray[np.int8], starts: NDArray[np.int64], ends: NDArray[np.int64]
-) -> NDArray[np.int8]:
-    counts = np.zeros((starts.size, NUM_REGIONS), np.int64)
-    running = np.zeros(regions.size + 1, np.int64)
-    for region in range(NUM_REGIONS):
-        np.cumsum(regions == region, out=running[1:])
-        counts[:, region] = running[ends] - running[starts]
-    most = counts.max(axis=1)
-    labels = np.where(most > 0, counts.argmax(axis=1), UNLABELLED).astype(np.int8)
-    is_tied = (most > 0) & ((counts == most[:, None]).sum(axis=1) > 1)
-    for token in np.flatnonzero(is_tied):
-        covering = regions[starts[token] : ends[token]]
-        labels[token] = next(r for r in covering if r >= 0 and counts[token, r] == most[token])
-    return labels

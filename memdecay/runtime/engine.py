@@ -5,15 +5,16 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import torch
 from torch import Tensor
 
 from memdecay.classifier.llm import LanguageModel
+from memdecay.runtime.attach import attach
 from memdecay.runtime.cache import DecayCache
-from memdecay.runtime.hooks import ForwardStates, attach_memory
-from memdecay.runtime.streaming import StreamingTagger
+from memdecay.runtime.hooks import ForwardStates
+from memdecay.runtime.tagging import ConversationTagger
 from memdecay.runtime.transcript import TokenTable
 
 logger = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ class Engine:
     """
 
     def __init__(
-        self, llm: LanguageModel, cache: DecayCache, tagger: StreamingTagger | None
+        self, llm: LanguageModel, cache: DecayCache, tagger: ConversationTagger | None
     ) -> None:
         self._llm = llm
         self._cache = cache
@@ -41,7 +42,12 @@ class Engine:
     @contextmanager
     def attached(self) -> Iterator[None]:
         """Keep the hooks on the model, which every `run` needs, until the block ends."""
-        with attach_memory(self._llm.model, self._cache, self._tagger, self._describe):
+        model = self._llm.model
+        with ExitStack() as stack:
+            if self._tagger is not None:
+                # First in, so that tokens have their tags when the eviction hook runs.
+                stack.enter_context(self._tagger.attached(model, self._cache, self._describe))
+            stack.enter_context(attach(model, self._cache))
             yield
 
     def run(self, tokens: TokenTable, *, keeps_all_logits: bool = False) -> Tensor:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from memdecay.classifier.fingerprint import llm_fingerprint
 from memdecay.classifier.llm import LanguageModel
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.config import CacheConfig
-from memdecay.runtime.tagger import RegionTagger
+from memdecay.runtime.tagging import SessionTagger
 
 
-def make_cache(llm: LanguageModel, config: CacheConfig, tagger: RegionTagger | None) -> DecayCache:
-    """Return an empty cache that decays as the classifier's region table says.
+def make_cache(llm: LanguageModel, config: CacheConfig, tagger: SessionTagger | None) -> DecayCache:
+    """Return an empty cache that decays as the tagger's region table says.
 
     Raises:
         ArtifactError: The classifier was trained on another language model.
@@ -19,8 +18,8 @@ def make_cache(llm: LanguageModel, config: CacheConfig, tagger: RegionTagger | N
     """
     if tagger is None:
         return DecayCache(llm.model.config, config)
-    tagger.artifact.check_llm(llm_fingerprint(llm.model), llm.hidden_size, llm.name)
-    return DecayCache(llm.model.config, config, tagger.artifact.card.region_table)
+    tagger.check_llm(llm)
+    return DecayCache(llm.model.config, config, tagger.region_table)
 
 
 def chunk_within_budget(chunk_tokens: int, cache: DecayCache) -> int:

@@ -16,12 +16,16 @@ from memdecay.runtime.engine import Engine
 from memdecay.runtime.preparation import chunk_within_budget, make_cache, stop_ids
 from memdecay.runtime.sampling import Sampler, SamplingConfig
 from memdecay.runtime.stats import Meter, SessionStats
-from memdecay.runtime.streaming import StreamingTagger
-from memdecay.runtime.tagger import RegionTagger
+from memdecay.runtime.tagging import (
+    ChatMessages,
+    Reading,
+    SessionTagger,
+    Writing,
+    begin_tagging,
+)
 from memdecay.runtime.text_stream import TextStream, decode_text
 from memdecay.runtime.transcript import Transcript
 
-ChatMessages = Sequence[Mapping[str, Any]]
 OnLogits = Callable[[int, Tensor], None]
 OnProgress = Callable[[int, int], None]
 
@@ -59,9 +63,9 @@ class Session:
     Args:
         llm: The language model. Its forward hooks are set only while a method runs.
         cache_config: Budget and policy.
-        tagger: The classifier. Without one every token is ordinary context, which is all that the
-            policies ``full``, ``window`` and ``streaming`` need; the others then go by age and
-            attention.
+        tagger: The classifier, or a `RuleTagger`. Without one every token is ordinary context,
+            which is all that the policies ``full``, ``window`` and ``streaming`` need; the others
+            then go by age and attention.
         chunk_tokens: Most tokens of one forward while reading. Less where the budget's room
             between the low watermark and its end is less.
 
@@ -76,7 +80,7 @@ class Session:
         self,
         llm: LanguageModel,
         cache_config: CacheConfig,
-        tagger: RegionTagger | None = None,
+        tagger: SessionTagger | None = None,
         *,
         chunk_tokens: int = DEFAULT_CHUNK_TOKENS,
     ) -> None:
@@ -92,8 +96,8 @@ class Session:
     def reset(self) -> None:
         """Forget the conversation and begin a new one."""
         self.cache.reset()
-        streaming = StreamingTagger(self.tagger) if self.tagger else None
-        self._engine = Engine(self.llm, self.cache, streaming)
+        self._tagging = begin_tagging(self.tagger, self.llm) if self.tagger else None
+        self._engine = Engine(self.llm, self.cache, self._tagging)
         self._meter = Meter(self.cache)
         self._messages: list[Mapping[str, Any]] = []
         self._transcript = Transcript.empty()
@@ -224,6 +228,9 @@ class Session:
         conversation = tokenize(rendered, tokenizer)
         self._transcript, num_same = self._transcript.update(rendered.text, conversation)
         self._messages = list(messages)
+        if self._tagging is not None:
+            num_tokens = len(self._transcript.tokens)
+            self._tagging.read(Reading(messages, rendered, conversation, num_same, num_tokens))
         if num_same < self.cache.tokens_seen:
             # The last token has to run in any case: the logits behind it are needed.
             self._engine.take_back(min(num_same, len(self._transcript.tokens) - 1))
@@ -264,6 +271,7 @@ class Session:
 
     def _run_newest(self, token_ids: Sequence[int]) -> None:
         tokens = self._transcript.reply_tokens(token_ids, len(self._messages), _ASSISTANT)
+        self._tell_tagger(token_ids, is_finished=False)
         newest = tokens.part(len(tokens) - 1, len(tokens))
         self._logits = self._engine.run(newest)[-1]
         if len(tokens) % _DECODED_TOKENS_PER_SNAPSHOT == 0:
@@ -271,9 +279,16 @@ class Session:
 
     def _append_reply(self, token_ids: Sequence[int], text: str) -> None:
         tokens = self._transcript.reply_tokens(token_ids, len(self._messages), _ASSISTANT)
+        self._tell_tagger(token_ids, is_finished=True)
         self._transcript = self._transcript.with_reply(tokens, text)
         self._messages.append({"role": _ASSISTANT, "content": text})
         self._meter.take_snapshot()
+
+    def _tell_tagger(self, token_ids: Sequence[int], *, is_finished: bool) -> None:
+        if self._tagging is not None:
+            start = len(self._transcript.tokens)
+            writing = Writing(self._messages, token_ids, start, is_finished)
+            self._tagging.write(writing, self.cache)
 
     def _last_logits(self) -> Tensor:
         assert self._logits is not None, "a conversation has at least one token"

@@ -12,8 +12,11 @@ import torch
 from torch import Tensor
 
 from memdecay.classifier.artifact import ClassifierArtifact
+from memdecay.classifier.fingerprint import llm_fingerprint
 from memdecay.classifier.graph import INPUT_NAMES, OUTPUT_NAMES, receptive_field
-from memdecay.classifier.regions import NUM_REGIONS
+from memdecay.classifier.llm import LanguageModel
+from memdecay.classifier.propagation import importance_of
+from memdecay.classifier.regions import NUM_REGIONS, RegionTable
 
 logger = logging.getLogger(__name__)
 
@@ -46,20 +49,41 @@ class RegionTagger:
         device: ``cpu``, ``cuda``, ``cuda:N``, or ``auto`` for CUDA where ONNX Runtime and torch
             both have it. Where CUDA is asked for and missing, a warning says so and the CPU is
             used.
+        region_table: Initial scores and decay factors in place of those that the classifier was
+            exported with.
 
     Raises:
         ValueError: The device is none of these.
         ArtifactError: ONNX Runtime cannot open the graph.
     """
 
-    def __init__(self, artifact: ClassifierArtifact, device: str = "auto") -> None:
+    def __init__(
+        self,
+        artifact: ClassifierArtifact,
+        device: str = "auto",
+        region_table: RegionTable | None = None,
+    ) -> None:
         self.artifact = artifact
+        self._own_table = region_table
         self.device, self._session = _open(artifact, device)
 
     @property
     def layer(self) -> int:
         """The LLM's hidden state that is read, see `FeatureLayout.layer`."""
         return self.artifact.card.feature_layout.layer
+
+    @property
+    def region_table(self) -> RegionTable:
+        """Initial scores and decay factors: the given ones, or those of the card."""
+        return self._own_table or self.artifact.card.region_table
+
+    def check_llm(self, llm: LanguageModel) -> None:
+        """Check that the classifier was trained on this language model.
+
+        Raises:
+            ArtifactError: It was trained on another one.
+        """
+        self.artifact.check_llm(llm_fingerprint(llm.model), llm.hidden_size, llm.name)
 
     @property
     def receptive_field(self) -> int:
@@ -96,6 +120,11 @@ class RegionTagger:
                 self._own(token_mask, torch.bool),
             )
             self._run(inputs, (region_probs, importance))
+            if self._own_table is not None:
+                # The graph's own importance has the exported scores in it.
+                importance = importance_of(
+                    region_probs, inputs[2], self._own_table, self.artifact.card.propagation
+                )
         device = hidden_states.device
         return Tags(region_probs.to(device), importance.to(device))
 
