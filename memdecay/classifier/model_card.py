@@ -51,7 +51,17 @@ def _metrics_section(metrics: Mapping[str, Any]) -> str:
         f"{metrics['macro_f1']:.3f}, expected calibration error {metrics['ece']:.3f}."
     )
     header = ["| region | precision | recall | F1 | tokens |", "|---|---|---|---|---|"]
-    return summary + "\n\n" + "\n".join(header + rows)
+    sections = [summary, "\n".join(header + rows)]
+    if baselines := metrics.get("baselines"):
+        sections.append(_baseline_rows(metrics, baselines))
+    return "\n\n".join(sections)
+
+
+def _baseline_rows(metrics: Mapping[str, Any], baselines: Mapping[str, Any]) -> str:
+    rows = ["| on the same tokens | macro-F1 | accuracy |", "|---|---|---|"]
+    for name, figures in (*baselines.items(), ("this classifier", metrics)):
+        rows.append(f"| {name} | {figures['macro_f1']:.3f} | {figures['accuracy']:.3f} |")
+    return "\n".join(rows)
 
 
 def _region_rows(card: ClassifierCard) -> str:

@@ -52,19 +52,35 @@ def progress_bar(description: str, unit: str) -> Iterator[ProgressCallback]:
         description: What is being done.
         unit: What is counted, for example ``tokens``.
     """
+    with progress_bars() as add_bar:
+        yield add_bar(description, unit)
+
+
+@contextmanager
+def progress_bars() -> Iterator[Callable[[str, str], ProgressCallback]]:
+    """Show the bars of work that goes on in stages; each appears with its first report.
+
+    Yields:
+        A function that adds a bar; it takes a description and a unit as `progress_bar` does.
+    """
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn(unit),
+        TextColumn("{task.fields[unit]}"),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=error_console(), transient=True) as progress:
-        task = progress.add_task(description, total=None)
 
-        def report(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
+        def add_bar(description: str, unit: str) -> ProgressCallback:
+            task = progress.add_task(description, total=None, start=False, visible=False, unit=unit)
 
-        yield report
+            def report(done: int, total: int) -> None:
+                progress.start_task(task)  # Does nothing but the first time.
+                progress.update(task, completed=done, total=total, visible=True)
+
+            return report
+
+        yield add_bar

@@ -16,7 +16,7 @@ from memdecay.classifier.llm import LanguageModel, load_llm
 from memdecay.classifier.regions import REGION_LABELS
 from memdecay.classifier.storage import write_text_atomically
 from memdecay.cli.config_file import ConfigOption
-from memdecay.cli.console import error_console, output_console, progress_bar
+from memdecay.cli.console import output_console, progress_bar, progress_bars
 from memdecay.cli.options import (
     MAX_SEED,
     DeviceOption,
@@ -108,15 +108,15 @@ def demo(
 
 def _train(llm: LanguageModel, folder: Path, training: TrainingConfig) -> None:
     traces = _some(load_synthetic_traces(), _TRAINING_CHARACTERS)
-    with progress_bar("Hidden states", "tokens") as progress:
+    with progress_bars() as add_bar:
         result = train_classifier(
             traces,
             llm,
             folder,
             hidden_states_folder(),
             training=training,
-            progress=progress,
-            show_training_progress=error_console().is_terminal,
+            progress=add_bar("Hidden states", "tokens"),
+            training_progress=add_bar("Training", "steps"),
         )
     if result is not None:
         output_console().print(metrics_table(result.metrics, "Held-out packaged traces"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.table import Table
 
 from memdecay.classifier.regions import REGION_LABELS
@@ -35,6 +37,20 @@ def metrics_table(metrics: RegionMetrics, title: str) -> Table:
             f"{row['f1']:.3f}",
             str(int(row["support"])),
         )
+    return table
+
+
+def comparison_table(rows: Mapping[str, RegionMetrics], title: str, caption: str = "") -> Table:
+    """Return macro-F1, accuracy and each region's F1 of several taggers, one a row."""
+    table = Table(title=title, caption=caption or None)
+    table.add_column("")
+    for name in ("macro-F1", "accuracy"):
+        table.add_column(name, justify="right")
+    for label in REGION_LABELS:
+        table.add_column(f"[{REGION_COLOURS[label]}]{label}[/]", justify="right")
+    for name, metrics in rows.items():
+        f1 = (f"{metrics.per_region[label]['f1']:.3f}" for label in REGION_LABELS)
+        table.add_row(name, f"{metrics.macro_f1:.3f}", f"{metrics.accuracy:.3f}", *f1)
     return table
 
 

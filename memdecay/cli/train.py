@@ -9,7 +9,7 @@ import typer
 
 from memdecay.classifier.llm import load_llm
 from memdecay.cli.config_file import ConfigOption
-from memdecay.cli.console import error_console, output_console, progress_bar
+from memdecay.cli.console import output_console, progress_bars
 from memdecay.cli.options import (
     MAX_SEED,
     DeviceOption,
@@ -18,7 +18,7 @@ from memdecay.cli.options import (
     hidden_states_folder,
     option_errors,
 )
-from memdecay.cli.report import metrics_table
+from memdecay.cli.report import comparison_table, metrics_table
 from memdecay.cli.traces import load_labelled_traces
 from memdecay.data.extraction import ExtractionConfig
 from memdecay.training.config import (
@@ -177,7 +177,7 @@ def train(
         extraction = ExtractionConfig(chunk_tokens=chunk_tokens)
     labelled = load_labelled_traces(traces)
     llm = load_llm(model, dtype, device)
-    with option_errors(), progress_bar("Hidden states", "tokens") as progress:
+    with option_errors(), progress_bars() as add_bar:
         result = train_classifier(
             labelled,
             llm,
@@ -186,8 +186,8 @@ def train(
             layer=layer,
             training=training,
             extraction=extraction,
-            progress=progress,
-            show_training_progress=error_console().is_terminal,
+            progress=add_bar("Hidden states", "tokens"),
+            training_progress=add_bar("Training", "steps"),
         )
     if result is not None:
         _print_result(result)
@@ -196,6 +196,13 @@ def train(
 def _print_result(result: FitResult) -> None:
     console = output_console()
     console.print(metrics_table(result.metrics, "Held-out traces"))
+    console.print(
+        comparison_table(
+            {**result.baselines, "classifier": result.metrics},
+            "Against the baselines, on the same tokens",
+            "the rules are written by hand, not fitted to these traces",
+        )
+    )
     console.print(
         f"{result.num_parameters:,} weights, {result.num_epochs} epochs, temperature "
         f"{result.temperature:.3f} (ECE {result.ece_before:.3f} before, "

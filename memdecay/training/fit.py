@@ -19,6 +19,8 @@ from memdecay.classifier.export import ParityReport, TaggingInputs, example_inpu
 from memdecay.classifier.features import FeatureLayout
 from memdecay.classifier.graph import TaggingGraph
 from memdecay.classifier.network import NetworkConfig, RegionNetwork
+from memdecay.data.extraction import Progress
+from memdecay.training.baselines import RULES, RuleRegions, measure_baselines
 from memdecay.training.chunks import WindowSource, collate
 from memdecay.training.config import ClassWeighting, TrainingConfig
 from memdecay.training.datamodule import RegionDataModule
@@ -43,6 +45,7 @@ class TrainingData:
         llm_fingerprint: Its fingerprint.
         trained_on: Content digests of the training and validation traces.
         facts: What the card should tell about the data.
+        rules: The rule tagger's regions by window; None where it is not to be compared with.
     """
 
     source: WindowSource
@@ -52,6 +55,7 @@ class TrainingData:
     llm_fingerprint: str
     trained_on: tuple[str, ...] = ()
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    rules: RuleRegions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ class FitResult:
     Attributes:
         folder: The classifier folder.
         metrics: Figures on the test traces, after temperature scaling.
+        baselines: Figures of the baselines on the same traces, by name.
         ece_before: Calibration error on the test traces before it.
         temperature: The temperature.
         parity: Largest differences between torch and ONNX Runtime.
@@ -70,6 +75,7 @@ class FitResult:
 
     folder: Path
     metrics: RegionMetrics
+    baselines: Mapping[str, RegionMetrics]
     ece_before: float
     temperature: float
     parity: ParityReport
@@ -78,7 +84,7 @@ class FitResult:
 
 
 def fit(
-    data: TrainingData, config: TrainingConfig, folder: Path, *, show_progress: bool = False
+    data: TrainingData, config: TrainingConfig, folder: Path, *, progress: Progress | None = None
 ) -> FitResult | None:
     """Train a classifier and export it into a folder.
 
@@ -88,7 +94,7 @@ def fit(
         data: The windows and where they come from.
         config: Settings.
         folder: The classifier folder to write; logs and checkpoints go into its ``training``.
-        show_progress: Whether Lightning draws a progress bar.
+        progress: Called with steps done and steps at most.
 
     Returns:
         The result, or None in the helper processes of a multi-process strategy.
@@ -97,12 +103,12 @@ def fit(
         StorageError: Something could not be written.
         ArtifactError: The exported graph disagrees with torch.
     """
-    run = train_network(data, config, folder, show_progress=show_progress)
+    run = train_network(data, config, folder, progress=progress)
     return _finish(data, config, folder, run) if run.is_main_process else None
 
 
 def train_network(
-    data: TrainingData, config: TrainingConfig, folder: Path, *, show_progress: bool = False
+    data: TrainingData, config: TrainingConfig, folder: Path, *, progress: Progress | None = None
 ) -> TrainingRun:
     """Train the network alone; see `fit`."""
     network_config = NetworkConfig(
@@ -117,7 +123,7 @@ def train_network(
     torch.manual_seed(config.seed)
     module = RegionModule(network_config, config.optimizer, weights)
     run_folder = folder / "training" / run_fingerprint(data, config)
-    return train(module, datamodule, config, run_folder, show_progress=show_progress)
+    return train(module, datamodule, config, run_folder, progress=progress)
 
 
 def class_weights(region_counts: Tensor, weighting: ClassWeighting) -> Tensor | None:
@@ -169,6 +175,9 @@ def _finish(
     logits, labels = predict_logits(network, data.source, data.windows["test"])
     metrics = region_metrics(torch.softmax(logits / temperature, dim=-1), labels)
     uncalibrated = region_metrics(torch.softmax(logits, dim=-1), labels)
+    baselines = measure_baselines(
+        data.source, data.windows["train"], data.windows["test"], data.rules, config.seed
+    )
     graph = TaggingGraph(network, config.region_table, config.propagation, temperature).eval()
     card = ClassifierCard(
         llm_name=data.llm_name,
@@ -178,7 +187,11 @@ def _finish(
         region_table=config.region_table,
         propagation=config.propagation,
         temperature=temperature,
-        metrics=metrics.to_dict() | {"ece_before_temperature": uncalibrated.ece},
+        metrics=metrics.to_dict()
+        | {
+            "ece_before_temperature": uncalibrated.ece,
+            "baselines": {name: _plain(name, found) for name, found in baselines.items()},
+        },
         training={**data.facts, "seed": config.seed, "epochs": run.num_epochs},
         trained_on=data.trained_on,
     )
@@ -186,12 +199,20 @@ def _finish(
     return FitResult(
         folder=folder,
         metrics=metrics,
+        baselines=baselines,
         ece_before=uncalibrated.ece,
         temperature=temperature,
         parity=parity,
         num_epochs=run.num_epochs,
         num_parameters=count_parameters(network),
     )
+
+
+def _plain(name: str, metrics: RegionMetrics) -> dict[str, Any]:
+    figures = metrics.to_dict()
+    if name == RULES:
+        del figures["ece"]  # Rules are always certain.
+    return figures
 
 
 def count_parameters(network: RegionNetwork) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from memdecay.data.digests import trace_digest
 from memdecay.data.extraction import ExtractionConfig, Progress, extract
 from memdecay.data.store import ExtractedStore
 from memdecay.data.trace import Trace
+from memdecay.training.baselines import rule_regions
 from memdecay.training.chunks import UNLABELLED
 from memdecay.training.config import TrainingConfig
 from memdecay.training.fit import FitResult, TrainingData, fit
@@ -38,7 +40,7 @@ def train_classifier(
     training: TrainingConfig | None = None,
     extraction: ExtractionConfig | None = None,
     progress: Progress | None = None,
-    show_training_progress: bool = False,
+    training_progress: Progress | None = None,
 ) -> FitResult | None:
     """Extract hidden states, train on them and export the classifier.
 
@@ -54,7 +56,7 @@ def train_classifier(
         training: Settings of the training.
         extraction: Settings of the extraction.
         progress: Called with tokens done and tokens in all while hidden states are extracted.
-        show_training_progress: Whether Lightning draws a progress bar.
+        training_progress: Called with steps done and steps at most while the network trains.
 
     Returns:
         The result, or None in the helper processes of a multi-process strategy.
@@ -72,7 +74,8 @@ def train_classifier(
     layer = default_layer(llm.num_layers) if layer is None else layer
     store = extract(traces, llm, layer, store_dir, extraction, progress=progress)
     data = training_data(traces, store, split)
-    return fit(data, training, folder, show_progress=show_training_progress)
+    data = dataclasses.replace(data, rules=rule_regions(traces, store, llm.tokenizer))
+    return fit(data, training, folder, progress=training_progress)
 
 
 def training_data(traces: Sequence[Trace], store: ExtractedStore, split: Split) -> TrainingData:

@@ -13,13 +13,14 @@ from typing import Any
 
 import lightning
 import torch
-from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint, TQDMProgressBar
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from memdecay.classifier.errors import ConfigError
 from memdecay.classifier.network import RegionNetwork
 from memdecay.classifier.storage import storage_errors, write_text_atomically
+from memdecay.data.extraction import Progress
 from memdecay.training.checkpoints import AtomicCheckpoints, load_checkpoint, read_num_epochs
 from memdecay.training.config import DeviceConfig, TrainingConfig
 from memdecay.training.datamodule import RegionDataModule
@@ -60,13 +61,24 @@ class _StepSeed(lightning.Callback):  # type: ignore[misc]
         torch.manual_seed(self._seed * 1_000_003 + trainer.global_step)
 
 
+class _Reporter(lightning.Callback):  # type: ignore[misc]
+    """Tells how many steps are done; early stopping may end before all are."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
+        if trainer.is_global_zero:
+            self._progress(trainer.global_step, int(trainer.estimated_stepping_batches))
+
+
 def train(
     module: RegionModule,
     datamodule: RegionDataModule,
     config: TrainingConfig,
     folder: Path,
     *,
-    show_progress: bool,
+    progress: Progress | None = None,
 ) -> TrainingRun:
     """Train a module, or go on with the run that lies in the folder.
 
@@ -75,7 +87,7 @@ def train(
         datamodule: Its data.
         config: Settings.
         folder: Where checkpoints and ``metrics.csv`` lie; one folder a run.
-        show_progress: Whether to draw a progress bar.
+        progress: Called with steps done and steps at most.
 
     Raises:
         StorageError: A checkpoint or log could not be written.
@@ -89,7 +101,7 @@ def train(
     is_main_process = True
     if not finished.exists():
         with _quiet_lightning():
-            trainer = _trainer(config, folder, show_progress=show_progress)
+            trainer = _trainer(config, folder, progress)
             _fit(trainer, module, datamodule, folder)
             is_main_process = trainer.is_global_zero
         if is_main_process:
@@ -145,7 +157,7 @@ def _on_devices(config: DeviceConfig, **options: Any) -> lightning.Trainer:
         ) from error
 
 
-def _trainer(config: TrainingConfig, folder: Path, *, show_progress: bool) -> lightning.Trainer:
+def _trainer(config: TrainingConfig, folder: Path, progress: Progress | None) -> lightning.Trainer:
     callbacks = [
         _StepSeed(config.seed),
         EarlyStopping(monitor="val_loss", patience=config.patience, mode="min"),
@@ -158,8 +170,8 @@ def _trainer(config: TrainingConfig, folder: Path, *, show_progress: bool) -> li
             enable_version_counter=False,
         ),
     ]
-    if show_progress:
-        callbacks.append(TQDMProgressBar(leave=False))
+    if progress is not None:
+        callbacks.append(_Reporter(progress))
     return _on_devices(
         config.device,
         plugins=[AtomicCheckpoints()],
@@ -169,7 +181,7 @@ def _trainer(config: TrainingConfig, folder: Path, *, show_progress: bool) -> li
         gradient_clip_val=1.0,
         log_every_n_steps=1,
         num_sanity_val_steps=0,
-        enable_progress_bar=show_progress,
+        enable_progress_bar=False,
         enable_model_summary=False,
         deterministic="warn",
     )
