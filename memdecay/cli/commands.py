@@ -19,6 +19,7 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
         "validate": "Check trace files: schema, spans, coverage, duplicates, balance and leakage.",
         "label": "Label traces by rules or by hand, and measure how well labellings agree.",
         "train": "Train a region classifier on labelled traces and export it.",
+        "cross-validate": "Train and test with every source held out once, and print the table.",
         "evaluate": "Measure a classifier on labelled traces, token by token.",
         "calibrate": "Report how far a classifier can be trusted, and what has drifted.",
         "tag": "Show which region the classifier gives each stretch of a trace.",
@@ -27,7 +28,7 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
 )
 """What each command does: the first line of its help."""
 
-_MODULES = {"import": "import_traces"}
+_MODULES = {"import": "import_traces", "cross-validate": "cross_validate"}
 
 
 def add_commands(app: typer.Typer, arguments: Sequence[str]) -> None:

@@ -70,15 +70,26 @@ def split_traces(traces: Sequence[Trace], config: SplitConfig) -> Split:
             f"the traces hold {num_tasks} task{'s' if num_tasks != 1 else ''}, expected at least "
             f"{_MIN_TASKS} to train, stop and measure on different ones; add labelled traces"
         )
-    rest, test = _draw(list(range(len(traces))), groups, config.test_share, config.seed)
+    rest, test = draw_tasks(list(range(len(traces))), groups, config.test_share, config.seed)
     share = config.validation_share / (1 - config.test_share)
-    train, validation = _draw(rest, groups, share, config.seed + 1)
+    train, validation = draw_tasks(rest, groups, share, config.seed + 1)
     return Split(tuple(train), tuple(validation), tuple(test))
 
 
-def _draw(
-    indices: list[int], groups: Sequence[int], share: float, seed: int
+def draw_tasks(
+    indices: Sequence[int], groups: Sequence[int], share: float, seed: int
 ) -> tuple[list[int], list[int]]:
+    """Draw a share of the tasks.
+
+    Args:
+        indices: Indices of the traces to draw from, of at least two tasks.
+        groups: The task of every trace; see `task_groups`.
+        share: Share of the tasks to draw.
+        seed: Seed of the draw.
+
+    Returns:
+        The indices of the traces that stay and of those that were drawn.
+    """
     splitter = GroupShuffleSplit(n_splits=1, test_size=share, random_state=seed)
     kept, drawn = next(splitter.split(indices, groups=[groups[index] for index in indices]))
     return [indices[index] for index in kept], [indices[index] for index in drawn]

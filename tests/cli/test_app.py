@@ -11,7 +11,7 @@ from tests.cli.conftest import RunCommand
 
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_summary_is_the_first_line_of_the_commands_own_help(name: str) -> None:
-    attribute = "import_traces" if name == "import" else name
+    attribute = "import_traces" if name == "import" else name.replace("-", "_")
     function = getattr(import_module(f"memdecay.cli.{attribute}"), attribute)
     first_line = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
     assert first_line == SUMMARIES[name]
