@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
@@ -48,6 +48,11 @@ class TokenizedConversation:
     def position(self) -> NDArray[np.int32]:
         """``(n,)``, int32; tokens before this one in the conversation."""
         return np.arange(self.num_tokens, dtype=np.int32)
+
+    def first(self, num_tokens: int) -> TokenizedConversation:
+        """Return the conversation's first tokens."""
+        columns = {field.name: getattr(self, field.name)[:num_tokens] for field in fields(self)}
+        return TokenizedConversation(**columns)
 
     def position_features(self) -> NDArray[np.float32]:
         """Return the tokens' features, ``(n, NUM_POSITION_FEATURES)`` float32."""
