@@ -28,13 +28,21 @@ from memdecay.cli.options import (
 )
 from memdecay.cli.picture import check_picture, write_cache_picture
 from memdecay.cli.report import REGION_COLOURS, mebibytes
+from memdecay.cli.tagger import (
+    BY_CLASSIFIER,
+    RegionsOption,
+    TaggerOption,
+    apply_regions,
+    check_tagger,
+    load_regions,
+    make_tagger,
+)
 from memdecay.cli.traces import pick_trace
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.policies import POLICIES
 from memdecay.runtime.sampling import SamplingConfig
 from memdecay.runtime.session import Reply, Session
 from memdecay.runtime.stats import SessionStats
-from memdecay.runtime.tagger import RegionTagger
 
 _LEAVE = "/quit"
 _DEFAULTS = CacheConfig(budget_tokens=1024)
@@ -42,6 +50,8 @@ EPILOG = f"""
 [bold]Examples[/bold]
 
 memdecay run --trace traces.jsonl --budget 1024 --classifier runs/mine
+
+memdecay run --trace traces.jsonl --budget 1024 --tagger rules
 
 memdecay run --trace traces.jsonl --index 3 --policy window --budget 1024
 
@@ -66,6 +76,7 @@ def run(
         Path | None,
         typer.Option("--classifier", help="Classifier folder; without it no token has a region."),
     ] = None,
+    tagger: TaggerOption = BY_CLASSIFIER,
     max_new_tokens: Annotated[
         int, typer.Option("--max-new-tokens", min=0, help="Longest answer; 0 for none.")
     ] = 64,
@@ -111,6 +122,7 @@ def run(
             rich_help_panel="Cache",
         ),
     ] = _DEFAULTS.max_region_share,
+    regions: RegionsOption = None,
     model: ModelOption = "smollm2",
     dtype: DtypeOption = "auto",
     device: DeviceOption = "auto",
@@ -127,6 +139,8 @@ def run(
     A replayed session is read message by message as it was recorded, then the model goes on by
     itself. The statistics say what was kept and what was evicted.
     """
+    check_tagger(tagger, classifier, regions)
+    region_settings = load_regions(regions)
     with option_errors():
         cache_config = CacheConfig(
             budget_tokens=budget,
@@ -137,6 +151,7 @@ def run(
             max_region_share=max_region_share,
             policy=policy,
         )
+        cache_config = apply_regions(cache_config, region_settings)
         answering = _Answering(max_new_tokens, SamplingConfig(temperature, seed=seed))
     # A session may take an hour: what comes after it is checked before it.
     if picture is not None:
@@ -146,8 +161,7 @@ def run(
     recorded = pick_trace(trace, trace_id, index) if trace is not None else None
     artifact = load_artifact(classifier) if classifier is not None else None
     llm = load_llm(model, dtype, device)
-    tagger = RegionTagger(artifact, llm.device.type) if artifact is not None else None
-    session = Session(llm, cache_config, tagger)
+    session = Session(llm, cache_config, make_tagger(tagger, artifact, region_settings, llm))
     if recorded is not None:
         messages = [message.to_openai() for message in recorded.messages]
         with progress_bar("Reading", "tokens") as progress:
