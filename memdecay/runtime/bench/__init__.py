@@ -1,0 +1,1 @@
+"""Benchmarks of the cache: what it costs in quality, time and memory."""

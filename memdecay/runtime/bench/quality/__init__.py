@@ -1,0 +1,1 @@
+"""How far a forgetting cache strays from a full one, on recorded agent traces."""

@@ -1,0 +1,1 @@
+"""What the measurements say together: intervals, memory at equal quality, tables and plots."""
