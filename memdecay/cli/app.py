@@ -18,7 +18,7 @@ from memdecay.cli.console import error_console, log_handler
 
 USAGE_EXIT_CODE = 2
 INTERRUPTED_EXIT_CODE = 130
-_RESUMABLE = ("calibrate", "cross-validate", "demo", "evaluate", "train")
+_RESUMABLE = ("bench", "calibrate", "cross-validate", "demo", "evaluate", "train")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

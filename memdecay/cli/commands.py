@@ -23,6 +23,7 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
         "evaluate": "Measure a classifier on labelled traces, token by token.",
         "calibrate": "Report how far a classifier can be trusted, and what has drifted.",
         "tag": "Show which region the classifier gives each stretch of a trace.",
+        "bench": "Measure the cache: how far it strays from a full one, what it costs.",
         "run": "Replay a recorded session, or type one, with a cache that forgets within a budget.",
     }
 )
@@ -54,7 +55,11 @@ def chosen_command(arguments: Sequence[str]) -> str | None:
 def _add(app: typer.Typer, name: str) -> None:
     attribute = _MODULES.get(name, name)
     module = import_module(f"memdecay.cli.{attribute}")
-    app.command(name, epilog=module.EPILOG)(getattr(module, attribute))
+    command = getattr(module, attribute)
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name, epilog=module.EPILOG)
+    else:
+        app.command(name, epilog=module.EPILOG)(command)
 
 
 def _not_imported() -> None:
