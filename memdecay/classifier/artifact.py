@@ -7,10 +7,11 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import onnxruntime
 import torch
@@ -29,7 +30,7 @@ from memdecay.classifier.export import (
 )
 from memdecay.classifier.graph import TaggingGraph
 from memdecay.classifier.model_card import model_card
-from memdecay.classifier.storage import file_sha256, storage_errors
+from memdecay.classifier.storage import file_sha256, storage_errors, write_text_atomically
 
 ONNX_FILE = "classifier.onnx"
 CHECKPOINT_FILE = "checkpoint.safetensors"
@@ -197,6 +198,27 @@ def load_artifact(folder: Path) -> ClassifierArtifact:
     for name in (ONNX_FILE, CHECKPOINT_FILE):
         _check_file(folder / name, card.files.get(name))
     return ClassifierArtifact(folder, card)
+
+
+def record_evaluation(
+    artifact: ClassifierArtifact, name: str, figures: Mapping[str, Any]
+) -> ClassifierArtifact:
+    """Write figures measured on further traces into the classifier's card and README.
+
+    Args:
+        artifact: The classifier.
+        name: What it was measured on; figures of the same name are replaced.
+        figures: Plain data, as `RegionMetrics.to_dict` gives them.
+
+    Raises:
+        StorageError: A file could not be written.
+    """
+    card = artifact.card
+    evaluations = {**card.metrics.get("evaluations", {}), name: dict(figures)}
+    card = dataclasses.replace(card, metrics={**card.metrics, "evaluations": evaluations})
+    write_text_atomically(artifact.folder / MODEL_CARD_FILE, model_card(card))
+    write_text_atomically(artifact.folder / CARD_FILE, card.to_json())
+    return ClassifierArtifact(artifact.folder, card)
 
 
 def library_versions() -> dict[str, str]:

@@ -26,10 +26,11 @@ def model_card(card: ClassifierCard) -> str:
         f"{card.propagation.radius} tokens with factor {card.propagation.attenuation}.",
         "## How good it is",
         _metrics_section(card.metrics),
+        *_evaluation_sections(card.metrics.get("evaluations", {})),
         "## How regions fade",
         _region_rows(card),
         "## How it was trained",
-        _facts(card.training),
+        _generated_note(card.training) + _facts(card.training),
         "## Made with",
         _facts(card.versions),
     ]
@@ -55,6 +56,40 @@ def _metrics_section(metrics: Mapping[str, Any]) -> str:
     if baselines := metrics.get("baselines"):
         sections.append(_baseline_rows(metrics, baselines))
     return "\n\n".join(sections)
+
+
+def _evaluation_sections(evaluations: Mapping[str, Any]) -> list[str]:
+    return [_evaluation(name, figures) for name, figures in evaluations.items()]
+
+
+def _evaluation(name: str, figures: Mapping[str, Any]) -> str:
+    seen = figures.get("trained_on", 0)
+    warning = f" It was trained on {seen} of these traces: the figures flatter it." if seen else ""
+    traces = f" of {figures['traces']} traces" if "traces" in figures else ""
+    header = (
+        f"On {figures['tokens']} labelled tokens{traces} in `{name}`: macro-F1 "
+        f"{figures['macro_f1']:.3f}, accuracy {figures['accuracy']:.3f}, expected calibration "
+        f"error {figures['ece']:.3f}.{warning}"
+    )
+    return header + "\n\n" + _region_f1(figures["per_region"])
+
+
+def _region_f1(per_region: Mapping[str, Any]) -> str:
+    labels = [label for label in REGION_LABELS if label in per_region]
+    scores = (f"{per_region[label]['f1']:.3f}" for label in labels)
+    return (
+        f"| F1 | {' | '.join(labels)} |\n|{'---|' * (len(labels) + 1)}\n| | {' | '.join(scores)} |"
+    )
+
+
+def _generated_note(training: Mapping[str, Any]) -> str:
+    if training.get("recorded_traces", 1) or not training.get("generated_traces"):
+        return ""
+    return (
+        "All of its traces were written by the generator (`memdecay.data.generator`), whose labels "
+        "are exact by construction. It has seen no recorded run; a classifier trained on labelled "
+        "runs of your own tools tags them better.\n\n"
+    )
 
 
 def _baseline_rows(metrics: Mapping[str, Any], baselines: Mapping[str, Any]) -> str:

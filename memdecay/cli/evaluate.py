@@ -8,13 +8,21 @@ from typing import Annotated
 
 import typer
 
-from memdecay.classifier.artifact import load_artifact
+from memdecay.classifier.artifact import CARD_FILE, load_artifact, record_evaluation
 from memdecay.classifier.fingerprint import llm_fingerprint
 from memdecay.classifier.llm import load_llm
+from memdecay.classifier.pretrained import classifier_folder
 from memdecay.classifier.storage import check_writable, write_text_atomically
 from memdecay.cli.config_file import ConfigOption
 from memdecay.cli.console import output_console, progress_bar
-from memdecay.cli.options import DeviceOption, DtypeOption, ModelOption, hidden_states_folder
+from memdecay.cli.options import (
+    DEFAULT_CLASSIFIER,
+    ClassifierOption,
+    DeviceOption,
+    DtypeOption,
+    ModelOption,
+    hidden_states_folder,
+)
 from memdecay.cli.report import metrics_table
 from memdecay.cli.traces import load_labelled_traces
 from memdecay.training.evaluation import evaluate_classifier
@@ -29,14 +37,20 @@ memdecay evaluate --classifier runs/mine --traces gold.jsonl --json figures.json
 
 
 def evaluate(
-    classifier: Annotated[Path, typer.Option("--classifier", help="Classifier folder.")],
     traces: Annotated[
         list[Path],
         typer.Option("--traces", help="Labelled traces (JSONL); may be given several times."),
     ],
+    classifier: ClassifierOption = DEFAULT_CLASSIFIER,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the figures to this file as JSON.")
     ] = None,
+    into_card: Annotated[
+        bool,
+        typer.Option(
+            "--into-card", help="Write the figures into the classifier's card and README, too."
+        ),
+    ] = False,
     model: ModelOption = "smollm2",
     dtype: DtypeOption = "auto",
     device: DeviceOption = "auto",
@@ -49,7 +63,9 @@ def evaluate(
     """
     if json_file is not None:
         check_writable(json_file)
-    artifact = load_artifact(classifier)
+    artifact = load_artifact(classifier_folder(classifier, model))
+    if into_card:
+        check_writable(artifact.folder / CARD_FILE)
     labelled = load_labelled_traces(traces)
     llm = load_llm(model, dtype, device)
     artifact.check_llm(llm_fingerprint(llm.model), llm.hidden_size, model)
@@ -64,6 +80,10 @@ def evaluate(
             f"[yellow]The classifier was trained on {evaluation.num_trained_on} of these "
             f"{len(labelled)} traces: the figures flatter it.[/yellow]"
         )
+    if into_card:
+        name = ", ".join(path.name for path in traces)
+        record_evaluation(artifact, name, evaluation.to_dict())
+        console.print(f"Card: {artifact.folder / CARD_FILE}")
     if json_file is not None:
         write_text_atomically(json_file, json.dumps(evaluation.to_dict(), indent=2) + "\n")
         console.print(f"Figures: {json_file}")

@@ -11,6 +11,7 @@ import typer
 
 from memdecay.classifier.embedded import EMBEDDED_NAME, cache_folder
 from memdecay.classifier.errors import ConfigError
+from memdecay.classifier.pretrained import DEFAULT_NAME
 
 ModelOption = Annotated[
     str,
@@ -33,6 +34,15 @@ DeviceOption = Annotated[
     str,
     typer.Option("--device", help="cpu, cuda, cuda:N or auto.", rich_help_panel="Model"),
 ]
+ClassifierOption = Annotated[
+    Path,
+    typer.Option(
+        "--classifier",
+        help=f"Classifier folder; [bold]{DEFAULT_NAME}[/bold] is the one packaged for "
+        f"{EMBEDDED_NAME}.",
+    ),
+]
+DEFAULT_CLASSIFIER = Path(DEFAULT_NAME)
 
 
 MAX_SEED = 2**32 - 1

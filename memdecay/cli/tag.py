@@ -12,10 +12,19 @@ from rich.text import Text
 from memdecay.classifier.artifact import load_artifact
 from memdecay.classifier.fingerprint import llm_fingerprint
 from memdecay.classifier.llm import load_llm
+from memdecay.classifier.pretrained import classifier_folder
 from memdecay.classifier.regions import REGION_LABELS
 from memdecay.cli.config_file import ConfigOption
 from memdecay.cli.console import output_console
-from memdecay.cli.options import DeviceOption, DtypeOption, IdOption, IndexOption, ModelOption
+from memdecay.cli.options import (
+    DEFAULT_CLASSIFIER,
+    ClassifierOption,
+    DeviceOption,
+    DtypeOption,
+    IdOption,
+    IndexOption,
+    ModelOption,
+)
 from memdecay.cli.report import REGION_COLOURS
 from memdecay.cli.traces import pick_trace
 from memdecay.data.trace import Trace
@@ -27,15 +36,15 @@ _CONTROL_SIGNS = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) 
 EPILOG = """
 [bold]Examples[/bold]
 
-memdecay tag --classifier runs/mine --trace traces.jsonl
+memdecay tag --trace traces.jsonl
 
 memdecay tag --classifier runs/mine --trace traces.jsonl --index 3 --json > tags.json
 """
 
 
 def tag(
-    classifier: Annotated[Path, typer.Option("--classifier", help="Classifier folder.")],
     trace: Annotated[Path, typer.Option("--trace", help="File of traces (JSONL).")],
+    classifier: ClassifierOption = DEFAULT_CLASSIFIER,
     index: IndexOption = 0,
     trace_id: IdOption = None,
     as_json: Annotated[
@@ -47,7 +56,7 @@ def tag(
     config: ConfigOption = None,  # noqa: ARG001  Its callback has set the defaults.
 ) -> None:
     """Show which region the classifier gives each stretch of a trace."""
-    artifact = load_artifact(classifier)
+    artifact = load_artifact(classifier_folder(classifier, model))
     chosen = pick_trace(trace, trace_id, index)
     llm = load_llm(model, dtype, device)
     artifact.check_llm(llm_fingerprint(llm.model), llm.hidden_size, model)

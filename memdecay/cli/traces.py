@@ -6,17 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from memdecay.classifier.errors import TraceError
+from memdecay.data.generator import PACKAGED_SEED, generate_traces
 from memdecay.data.jsonl import read_labelled_traces, read_traces
 from memdecay.data.trace import Trace
 
 
-def load_labelled_traces(paths: Sequence[Path]) -> list[Trace]:
-    """Read all labelled traces of some files.
+def load_labelled_traces(paths: Sequence[Path], num_generated: int = 0) -> list[Trace]:
+    """Read all labelled traces of some files, and generate further ones.
+
+    Args:
+        paths: JSONL files.
+        num_generated: How many generated traces to add; the packaged ones come first.
 
     Raises:
         TraceError: A file is missing or has a line that is no labelled trace, or there are none.
     """
     traces = [trace for path in paths for trace in read_labelled_traces(path)]
+    traces += generate_traces(num_generated, PACKAGED_SEED)
     if not traces:
         raise TraceError("no labelled traces were given; give files with --traces")
     return traces

@@ -40,16 +40,24 @@ memdecay train --traces labelled.jsonl --out runs/mine
 
 memdecay train --traces a.jsonl --traces b.jsonl --model ./my-llama --layer 14 --out runs/llama
 
+memdecay train --synthetic 160 --out runs/generated
+
 memdecay train --config memdecay.toml
 """
 
 
 def train(
-    traces: Annotated[
-        list[Path],
-        typer.Option("--traces", help="Labelled traces (JSONL); may be given several times."),
-    ],
     out: Annotated[Path, typer.Option("--out", help="Classifier folder to write.")],
+    traces: Annotated[
+        list[Path] | None,
+        typer.Option("--traces", help="Labelled traces (JSONL); may be given several times."),
+    ] = None,
+    synthetic: Annotated[
+        int,
+        typer.Option(
+            "--synthetic", min=0, help="Add so many generated traces; the first 80 are packaged."
+        ),
+    ] = 0,
     model: ModelOption = "smollm2",
     layer: Annotated[
         int | None,
@@ -175,7 +183,7 @@ def train(
             device=DeviceConfig(accelerator, devices, strategy, precision),
         )
         extraction = ExtractionConfig(chunk_tokens=chunk_tokens)
-    labelled = load_labelled_traces(traces)
+    labelled = load_labelled_traces(traces or (), synthetic)
     llm = load_llm(model, dtype, device)
     with option_errors(), progress_bars() as add_bar:
         result = train_classifier(

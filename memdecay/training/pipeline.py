@@ -11,6 +11,7 @@ from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.storage import check_writable
 from memdecay.data.digests import trace_digest
 from memdecay.data.extraction import ExtractionConfig, Progress, extract
+from memdecay.data.generator import is_generated
 from memdecay.data.store import ExtractedStore
 from memdecay.data.trace import Trace
 from memdecay.training.baselines import rule_regions
@@ -106,6 +107,8 @@ def training_data(traces: Sequence[Trace], store: ExtractedStore, split: Split) 
             "train_traces": len(split.train),
             "validation_traces": len(split.validation),
             "test_traces": len(split.test),
+            "generated_traces": sum(is_generated(trace) for trace in traces),
+            "recorded_traces": sum(not is_generated(trace) for trace in traces),
             "train_tokens": sum(store.num_tokens(index) for index in windows["train"]),
             "sources": sorted({trace.source for trace in traces if trace.source}),
         },

@@ -1,6 +1,6 @@
 """Labelled agent runs written by rules: their regions are exact by construction."""
 
-from memdecay.data.generator.generate import KINDS, generate_trace, generate_traces
+from memdecay.data.generator.generate import KINDS, generate_trace, generate_traces, is_generated
 from memdecay.data.generator.packaged import (
     PACKAGED_NUM_TRACES,
     PACKAGED_SEED,
@@ -15,6 +15,7 @@ __all__ = [
     "PACKAGED_SEED",
     "generate_trace",
     "generate_traces",
+    "is_generated",
     "load_synthetic_traces",
     "long_session",
     "packaged_path",

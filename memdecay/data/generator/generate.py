@@ -33,6 +33,7 @@ WRITERS: dict[str, Writer] = {
     "session": write_session,
 }
 KINDS: tuple[str, ...] = tuple(WRITERS)
+_SOURCE_PREFIX = "synthetic-"
 
 
 def generate_trace(kind: str, seed: int, index: int = 0) -> Trace:
@@ -45,7 +46,12 @@ def generate_trace(kind: str, seed: int, index: int = 0) -> Trace:
         raise ValueError(f"unknown kind {kind!r}; expected one of {', '.join(KINDS)}")
     builder = TraceBuilder()
     WRITERS[kind](Wording(random.Random(f"{kind}:{seed}:{index}")), builder)
-    return builder.build(f"synthetic/{kind}/{seed}-{index}", f"synthetic-{kind}")
+    return builder.build(f"synthetic/{kind}/{seed}-{index}", f"{_SOURCE_PREFIX}{kind}")
+
+
+def is_generated(trace: Trace) -> bool:
+    """Tell whether a trace names a kind of run of this generator as its source."""
+    return trace.source.removeprefix(_SOURCE_PREFIX) in KINDS and trace.source not in KINDS
 
 
 def generate_traces(num_traces: int, seed: int) -> Iterator[Trace]:
