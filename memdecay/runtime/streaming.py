@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -152,6 +153,34 @@ class StreamingTagger:
         """
         self._history = None
         self._num_tokens = self._origin = num_tokens
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return what is known of the newest tokens, as tensors that `load_state_dict` takes."""
+        state = {
+            "num_tokens": torch.tensor(self._num_tokens),
+            "origin": torch.tensor(self._origin),
+        }
+        if self._history is not None:
+            state |= {
+                "hidden_states": self._history.hidden_states,
+                "position_features": self._history.position_features,
+                "token_mask": self._history.token_mask,
+            }
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from where `state_dict` was taken.
+
+        Raises:
+            KeyError: A part is missing.
+        """
+        num_tokens, origin = int(state["num_tokens"]), int(state["origin"])
+        history = None
+        if "hidden_states" in state:
+            history = _Features(
+                state["hidden_states"], state["position_features"], state["token_mask"]
+            )
+        self._history, self._num_tokens, self._origin = history, num_tokens, origin
 
     def _num_settled(self, num_context: int) -> int:
         """Return how many of the context tokens keep the tags that they have."""

@@ -19,6 +19,7 @@ class ErrorKind(StrEnum):
     TOO_LONG = "too_long"
     QUEUE_FULL = "queue_full"
     SESSION_BUSY = "session_busy"
+    CANCELLED = "cancelled"
     SHUTTING_DOWN = "shutting_down"
     INTERNAL = "internal"
 

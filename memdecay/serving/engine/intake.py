@@ -1,0 +1,74 @@
+"""Make a request ready to wait: rendered, tokenized, and known to fit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from memdecay.runtime.sampling import Sampler
+from memdecay.serving.engine.events import Listener
+from memdecay.serving.engine.parts import Parts
+from memdecay.serving.engine.request import GenerationRequest
+from memdecay.serving.engine.turns.answer import Answer
+from memdecay.serving.engine.turns.fit import check_bytes, check_memory, num_answer_tokens
+from memdecay.serving.engine.turns.prompt import Prompt, make_prompt
+from memdecay.serving.engine.turns.turn import Turn
+
+
+class Intake:
+    """Prepares requests; may be used from any thread.
+
+    Args:
+        parts: The engine's parts.
+        clock: Returns the time in seconds.
+    """
+
+    def __init__(self, parts: Parts, clock: Callable[[], float]) -> None:
+        self._parts = parts
+        self._clock = clock
+        # Tokenizers change settings of their own while they work.
+        self._tokenizer_lock = threading.Lock()
+
+    def read(self, request: GenerationRequest) -> Prompt:
+        """Render and tokenize a request.
+
+        Raises:
+            RequestRefusedError: It can't be rendered, or gives no tokens.
+        """
+        with self._tokenizer_lock:
+            return make_prompt(request, self._parts.llm.tokenizer)
+
+    def prepare(self, request: GenerationRequest, listener: Listener) -> Turn:
+        """Return what waits for its beginning.
+
+        Raises:
+            RequestRefusedError: It can't be rendered, or does not fit.
+        """
+        submitted_at = self._clock()
+        parts, config = self._parts, self._parts.config
+        prompt = self.read(request)
+        max_tokens = num_answer_tokens(
+            request, prompt, parts.llm.max_context, config.default_max_tokens
+        )
+        if parts.evicts:
+            check_memory(request, prompt, config.cache)
+        needed_bytes = parts.reserve_bytes(len(prompt.tokens) + max_tokens)
+        check_bytes(needed_bytes, config.kv_memory_bytes)
+        return Turn(
+            request=request,
+            prompt=prompt,
+            max_tokens=max_tokens,
+            forced_ids=self._forced_ids(request),
+            answer=Answer(parts.llm.tokenizer, request.stop),
+            sampler=Sampler(request.sampling, parts.llm.device),
+            listener=listener,
+            submitted_at=submitted_at,
+        )
+
+    def _forced_ids(self, request: GenerationRequest) -> tuple[int, ...] | None:
+        forced = request.forced_output
+        if not isinstance(forced, str):
+            return forced
+        with self._tokenizer_lock:
+            encoding = self._parts.llm.tokenizer(forced, add_special_tokens=False)
+        return tuple(encoding["input_ids"])

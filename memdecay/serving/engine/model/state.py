@@ -1,0 +1,112 @@
+"""A session's memory as plain tensors, to be kept elsewhere and put back exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from memdecay.runtime.cache import DecayCache
+from memdecay.runtime.layer import EvictingLayer, bookkeeping
+from memdecay.runtime.metadata import Slots
+from memdecay.serving.engine.model.memory import SessionMemory
+
+_CACHE = "cache."
+_TAGGER = "tagger."
+_LAST_SEEN = "recorder.last_seen"
+_SLOT_COLUMNS = ("positions", "importance", "decay", "regions", "attention", "pad_lengths")
+
+
+def save_memory(memory: SessionMemory, device: torch.device) -> dict[str, Tensor]:
+    """Copy what a session remembers.
+
+    Args:
+        memory: A memory that has seen at least one token.
+        device: Where the copies shall lie.
+
+    Returns:
+        Tensors by name; counts are int64 tensors without dimensions.
+    """
+    with bookkeeping():
+        state = {_CACHE + name: value for name, value in _cache_state(memory.cache).items()}
+        if memory.tagger is not None:
+            tagger_state = memory.tagger.state_dict()
+            state |= {_TAGGER + name: value for name, value in tagger_state.items()}
+        if memory.recorder is not None:
+            state[_LAST_SEEN] = torch.tensor(memory.recorder.last_seen)
+        return {
+            name: value.detach().to(device, copy=True).contiguous() for name, value in state.items()
+        }
+
+
+def load_memory(memory: SessionMemory, state: Mapping[str, Tensor], device: torch.device) -> None:
+    """Put back what `save_memory` copied; the state itself stays as it is.
+
+    Args:
+        memory: An empty memory of the same model, configuration and tagger.
+        state: The copies.
+        device: Where the model's keys and values lie.
+
+    Raises:
+        ValueError: The state has not the parts that this memory needs.
+    """
+    with bookkeeping():
+        placed = {name: value.to(device, copy=True) for name, value in state.items()}
+        try:
+            _load_cache(memory.cache, _part(placed, _CACHE))
+            if memory.tagger is not None:
+                memory.tagger.load_state_dict(_part(placed, _TAGGER))
+            if memory.recorder is not None:
+                memory.recorder.last_seen = int(placed[_LAST_SEEN])
+        except (KeyError, RuntimeError) as error:
+            memory.forget()
+            raise ValueError(
+                f"the saved memory does not fit this model and classifier ({error}); read the "
+                "conversation again"
+            ) from error
+
+
+def state_bytes(state: Mapping[str, Tensor]) -> int:
+    """Return the bytes that a saved memory takes."""
+    return sum(value.nbytes for value in state.values())
+
+
+def _part(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
+    }
+
+
+def _cache_state(cache: DecayCache) -> dict[str, Tensor]:
+    slots = cache.slots
+    state = {f"slots.{name}": getattr(slots, name) for name in _SLOT_COLUMNS}
+    state["slots.num_seen"] = torch.tensor(slots.num_seen)
+    state["evicted"] = cache._evicted
+    state["num_evicted"] = torch.tensor(cache._num_evicted)
+    for index, layer in enumerate(cache.layers):
+        state[f"layers.{index}.keys"] = layer.keys
+        state[f"layers.{index}.values"] = layer.values
+        state[f"layers.{index}.num_seen"] = torch.tensor(layer.get_seq_length())
+    return state
+
+
+def _load_cache(cache: DecayCache, state: Mapping[str, Tensor]) -> None:
+    for index, layer in enumerate(cache.layers):
+        keys, values = (state[f"layers.{index}.{name}"] for name in ("keys", "values"))
+        _load_layer(layer, keys, values, int(state[f"layers.{index}.num_seen"]))
+        if isinstance(layer, EvictingLayer):
+            cache._bytes.replace(0, layer.allocated_bytes)
+    columns = {name: state[f"slots.{name}"] for name in _SLOT_COLUMNS}
+    cache._slots = Slots(**columns, num_seen=int(state["slots.num_seen"]))
+    cache._evicted = state["evicted"]
+    cache._num_evicted = int(state["num_evicted"])
+
+
+def _load_layer(layer: Any, keys: Tensor, values: Tensor, num_seen: int) -> None:
+    layer.update(keys, values)
+    if isinstance(layer, EvictingLayer):
+        layer.num_seen = num_seen
+    else:
+        layer.cumulative_length = num_seen

@@ -1,0 +1,117 @@
+"""What an engine is made of, put together once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from memdecay.classifier.fingerprint import llm_fingerprint
+from memdecay.classifier.llm import LanguageModel
+from memdecay.runtime.cache import DecayCache
+from memdecay.runtime.preparation import chunk_within_budget, make_cache, stop_ids
+from memdecay.runtime.streaming import StreamingTagger
+from memdecay.runtime.tagger import RegionTagger
+from memdecay.serving.engine.config import EngineConfig
+from memdecay.serving.engine.model.capacity import kv_bytes_per_token, session_bytes
+from memdecay.serving.engine.model.memory import SessionMemory
+from memdecay.serving.engine.model.runner import ModelRunner
+from memdecay.serving.engine.sessions.disk import SessionFolder
+from memdecay.serving.engine.sessions.prefix_cache import PrefixCache
+from memdecay.serving.engine.sessions.store import SessionStore
+from memdecay.serving.engine.sessions.tiers import Tiers
+from memdecay.serving.engine.turns.begin import Beginner
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of an engine.
+
+    Attributes:
+        llm: The language model.
+        config: The settings.
+        runner: Runs the forwards.
+        store: The sessions.
+        tiers: Where they lie.
+        prefixes: Beginnings that they share.
+        beginner: Brings sessions to prompts.
+        folder: Sessions on disk; None if there are none.
+        new_memory: Makes an empty memory.
+        stop_ids: Tokens that end an answer.
+        chunk_tokens: Most tokens of one forward while reading.
+        template: A cache that stays empty; tells what all sessions' caches have in common.
+        bytes_per_token: Bytes of a kept token.
+    """
+
+    llm: LanguageModel
+    config: EngineConfig
+    runner: ModelRunner
+    store: SessionStore
+    tiers: Tiers
+    prefixes: PrefixCache
+    beginner: Beginner
+    folder: SessionFolder | None
+    new_memory: Callable[[], SessionMemory]
+    stop_ids: frozenset[int]
+    chunk_tokens: int
+    template: DecayCache
+    bytes_per_token: int
+
+    @property
+    def evicts(self) -> bool:
+        """Whether sessions ever evict."""
+        return self.template.policy.evicts
+
+    def reserve_bytes(self, num_tokens: int) -> int:
+        """Return the bytes that a session of so many tokens takes at most."""
+        return session_bytes(self.template, self.bytes_per_token, num_tokens)
+
+
+def make_parts(
+    llm: LanguageModel,
+    config: EngineConfig,
+    tagger: RegionTagger | None,
+    clock: Callable[[], float],
+) -> Parts:
+    """Put an engine's parts together.
+
+    Raises:
+        ArtifactError: The classifier was trained on another language model.
+        ModelError: The model has layers that the cache does not know.
+        ConfigError: The policy is unknown.
+        StorageError: The folder of sessions can't be made.
+    """
+    template = make_cache(llm, config.cache, tagger)  # Checks the classifier, once.
+
+    def new_memory() -> SessionMemory:
+        cache = DecayCache(llm.model.config, config.cache, template.region_table)
+        return SessionMemory(cache, None if tagger is None else StreamingTagger(tagger))
+
+    store = SessionStore()
+    folder = None
+    if config.disk_folder is not None:
+        folder = SessionFolder(config.disk_folder, _fingerprint(llm, config, tagger))
+    tiers = Tiers(config, store, new_memory, llm.device, folder, clock)
+    prefixes = PrefixCache(config.prefix_cache_bytes)
+    return Parts(
+        llm=llm,
+        config=config,
+        runner=ModelRunner(llm, None if tagger is None else tagger.layer),
+        store=store,
+        tiers=tiers,
+        prefixes=prefixes,
+        beginner=Beginner(tiers, prefixes, llm.device),
+        folder=folder,
+        new_memory=new_memory,
+        stop_ids=stop_ids(llm),
+        chunk_tokens=chunk_within_budget(config.chunk_tokens, template),
+        template=template,
+        bytes_per_token=kv_bytes_per_token(template, llm.model.config, llm.dtype),
+    )
+
+
+def _fingerprint(llm: LanguageModel, config: EngineConfig, tagger: RegionTagger | None) -> str:
+    """Name all that a saved memory depends on."""
+    card = "" if tagger is None else tagger.artifact.card.to_json()
+    facts = (llm_fingerprint(llm.model), str(llm.dtype), repr(config.cache), card)
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()

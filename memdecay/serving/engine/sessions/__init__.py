@@ -1,0 +1,1 @@
+"""Sessions between their turns: finding them again, and keeping them where there is room."""

@@ -1,0 +1,70 @@
+"""Whether a request can be served at all, found out before anything of it is read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memdecay.runtime.config import CacheConfig
+from memdecay.serving.engine.request import ErrorKind, GenerationRequest, RequestRefusedError
+from memdecay.serving.engine.turns.prompt import Prompt
+
+
+def num_answer_tokens(
+    request: GenerationRequest, prompt: Prompt, max_context: int, default_max_tokens: int
+) -> int:
+    """Return the most tokens that the answer may have.
+
+    Raises:
+        RequestRefusedError: Prompt and answer do not fit the model's context.
+    """
+    num_prompt = len(prompt.tokens)
+    room = max_context - num_prompt
+    if room < (request.max_tokens or 1):
+        raise RequestRefusedError(
+            ErrorKind.TOO_LONG,
+            f"the prompt has {num_prompt} tokens and its answer may have {request.max_tokens or 1}"
+            f", together more than the model's context of {max_context}; send a shorter "
+            "conversation or lower max_tokens",
+        )
+    return request.max_tokens or min(default_max_tokens, room)
+
+
+def check_memory(request: GenerationRequest, prompt: Prompt, config: CacheConfig) -> None:
+    """Check that what must stay in an evicting session's memory fits its budget.
+
+    That are the first and the newest tokens, the pinned messages, and the newest message if it is
+    a user's.
+
+    Raises:
+        RequestRefusedError: It does not fit.
+    """
+    pinned = np.zeros(len(prompt.tokens), np.bool_)
+    for index in request.pins:
+        pinned |= prompt.tokens_of(index)
+    newest = prompt.newest_user_tokens()
+    must_stay = pinned | newest
+    must_stay[: config.num_sinks] = True
+    must_stay[len(must_stay) - min(config.num_recent, len(must_stay)) :] = True
+    if must_stay.sum() > config.low_tokens:
+        raise RequestRefusedError(
+            ErrorKind.TOO_LONG,
+            f"the newest user message ({newest.sum()} tokens) and the pinned messages "
+            f"({pinned.sum()} tokens) need {must_stay.sum()} tokens of memory with what is always "
+            f"kept, but a session keeps {config.low_tokens} of its budget of "
+            f"{config.budget_tokens}; send less, pin less or raise the budget",
+        )
+
+
+def check_bytes(needed_bytes: int, limit_bytes: int | None) -> None:
+    """Check that a session fits the memory of all sessions together.
+
+    Raises:
+        RequestRefusedError: It would not, even if it were alone.
+    """
+    if limit_bytes is not None and needed_bytes > limit_bytes:
+        raise RequestRefusedError(
+            ErrorKind.TOO_LONG,
+            f"this session needs {needed_bytes:,} bytes of KV memory, the server has "
+            f"{limit_bytes:,} for all sessions; send a shorter conversation, lower max_tokens, or "
+            "run the server with a smaller budget or more KV memory",
+        )

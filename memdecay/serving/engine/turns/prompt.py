@@ -1,0 +1,155 @@
+"""A request's prompt: its text, its tokens, and which of them belong to which message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memdecay.classifier.errors import MemdecayError
+from memdecay.classifier.features import UNKNOWN_ROLE, role_code
+from memdecay.classifier.messages import ChatMessage, chat_message
+from memdecay.classifier.rendering import RenderedConversation, render
+from memdecay.classifier.tokenization import NO_MESSAGE, TokenizedConversation, tokenize
+from memdecay.runtime.transcript import TokenTable, Transcript
+from memdecay.serving.engine.request import ErrorKind, GenerationRequest, RequestRefusedError
+from memdecay.serving.engine.turns.tools import with_tools
+
+_USER, _ASSISTANT, _SYSTEM = (role_code(role) for role in ("user", "assistant", "system"))
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What the model reads before it answers.
+
+    Attributes:
+        text: The text.
+        tokens: Its tokens.
+        conversation: The same with each token's place in the text; None if the request came as
+            token ids.
+        messages: The rendered messages; empty for a raw prompt.
+        num_inserted: Messages in front that the request did not have: a system message of tools.
+    """
+
+    text: str
+    tokens: TokenTable
+    conversation: TokenizedConversation | None
+    messages: tuple[ChatMessage, ...]
+    num_inserted: int
+
+    def continue_from(self, transcript: Transcript) -> tuple[Transcript, int]:
+        """Bring a session's transcript to this prompt; see `Transcript.update`.
+
+        Returns:
+            The new transcript, and how many of the old tokens it begins with.
+        """
+        if self.conversation is not None:
+            return transcript.update(self.text, self.conversation)
+        num_same = num_common(transcript.tokens.input_ids, self.tokens.input_ids)
+        return Transcript(self.tokens, self.text, len(self.text)), num_same
+
+    def with_answer(
+        self, transcript: Transcript, token_ids: Sequence[int], text: str
+    ) -> Transcript:
+        """Add an answer to the transcript of this prompt."""
+        return transcript.with_reply(self.answer_tokens(transcript, token_ids), text)
+
+    def answer_tokens(self, transcript: Transcript, token_ids: Sequence[int]) -> TokenTable:
+        """Return the tokens of an answer to this prompt."""
+        if self.messages:
+            return transcript.reply_tokens(token_ids, len(self.messages), "assistant")
+        return transcript.reply_tokens(token_ids, NO_MESSAGE, "")
+
+    def tokens_of(self, message_index: int) -> NDArray[np.bool_]:
+        """Tell which tokens belong to a message of the request, ``(n,)``, bool.
+
+        Args:
+            message_index: Its place in the request; negative ones count from the end.
+        """
+        num_given = len(self.messages) - self.num_inserted
+        index = message_index % num_given + self.num_inserted
+        is_own: NDArray[np.bool_] = self.tokens.message_index == index
+        return is_own
+
+    def newest_user_tokens(self) -> NDArray[np.bool_]:
+        """Tell which tokens belong to the last message if it is a user's, ``(n,)``, bool."""
+        last = len(self.messages) - 1
+        is_user = last >= 0 and role_code(self.messages[last].role) == _USER
+        is_own: NDArray[np.bool_] = (self.tokens.message_index == last) & is_user
+        return is_own
+
+    def num_system_tokens(self) -> int:
+        """Count the tokens before the first message that isn't a system message."""
+        roles = [role_code(message.role) for message in self.messages]
+        num_system = next((i for i, role in enumerate(roles) if role != _SYSTEM), len(roles))
+        return int((self.tokens.message_index < num_system).sum()) if num_system else 0
+
+    def is_answered_from(self, index: int) -> bool:
+        """Tell whether the message at this place, the inserted ones counted, is an answer."""
+        return index < len(self.messages) and role_code(self.messages[index].role) == _ASSISTANT
+
+
+def make_prompt(request: GenerationRequest, tokenizer: Any) -> Prompt:
+    """Render and tokenize a request.
+
+    Raises:
+        RequestRefusedError: It can't be rendered, or gives no tokens.
+    """
+    try:
+        prompt = _make_prompt(request, tokenizer)
+    except (MemdecayError, ValueError, TypeError, OverflowError) as error:
+        raise RequestRefusedError(ErrorKind.INVALID_REQUEST, str(error)) from error
+    if not len(prompt.tokens):
+        raise RequestRefusedError(
+            ErrorKind.INVALID_REQUEST, "the prompt has no tokens, expected at least one"
+        )
+    return prompt
+
+
+def num_common(left: NDArray[np.int64], right: NDArray[np.int64]) -> int:
+    """Count the tokens that two sequences ``(n,)`` and ``(m,)`` begin with alike."""
+    num_shared = min(left.size, right.size)
+    differs = left[:num_shared] != right[:num_shared]
+    return int(differs.argmax()) if differs.any() else num_shared
+
+
+def _make_prompt(request: GenerationRequest, tokenizer: Any) -> Prompt:
+    if request.prompt is None:
+        messages = with_tools(request.messages, request.tools)
+        rendered = render(messages, tokenizer, add_generation_prompt=True)
+        num_inserted = len(messages) - len(request.messages)
+        return _prompt(rendered, tokenizer, tuple(map(chat_message, messages)), num_inserted)
+    if isinstance(request.prompt, str):
+        return _prompt(RenderedConversation(request.prompt, ()), tokenizer, (), 0)
+    return _prompt_of_ids(request.prompt, tokenizer)
+
+
+def _prompt(
+    rendered: RenderedConversation,
+    tokenizer: Any,
+    messages: tuple[ChatMessage, ...],
+    num_inserted: int,
+) -> Prompt:
+    conversation = tokenize(rendered, tokenizer)
+    tokens = TokenTable.of(conversation)
+    return Prompt(rendered.text, tokens, conversation, messages, num_inserted)
+
+
+def _prompt_of_ids(token_ids: tuple[int, ...], tokenizer: Any) -> Prompt:
+    num_tokens = len(token_ids)
+    ids = np.array(token_ids, np.int64)
+    if ids.min() < 0 or ids.max() >= len(tokenizer):
+        raise ValueError(
+            f"prompt has token ids from {ids.min()} to {ids.max()}, this model knows those from 0 "
+            f"to {len(tokenizer) - 1}"
+        )
+    tokens = TokenTable(
+        ids,
+        np.full(num_tokens, NO_MESSAGE, np.int32),
+        np.arange(num_tokens, dtype=np.int32),
+        np.full(num_tokens, UNKNOWN_ROLE, np.int8),
+    )
+    return Prompt(tokenizer.decode(list(token_ids)), tokens, None, (), 0)
