@@ -7,7 +7,13 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile \
 	--constraint constraints.txt
 
-.PHONY: install install-dev demo test check fix clean
+GOLD := ../shared/gold/gold_dev.jsonl
+PRETRAINED := memdecay/classifier/pretrained/smollm2
+CLASSIFIER_FILES := classifier.onnx checkpoint.safetensors card.json README.md
+# Generated traces for the packaged classifier; the first 80 are the packaged ones.
+SYNTHETIC := 80
+
+.PHONY: install install-dev demo gold pretrained test check fix clean
 
 install: $(INSTALLED)
 
@@ -26,6 +32,25 @@ $(INSTALLED_DEV): $(INSTALLED)
 
 demo: $(INSTALLED)
 	$(BIN)/memdecay demo
+
+# Every source of the gold traces held out once, then a classifier trained on all of them, with the
+# temperature that fits sources never seen, and the packaged one, trained on generated traces alone.
+gold: $(INSTALLED)
+	@test -f $(GOLD) || { echo "make gold needs the labelled traces $(GOLD), which are not part \
+	of the repository; with traces of your own: memdecay cross-validate --traces FILE --out DIR"; \
+	exit 2; }
+	$(BIN)/memdecay cross-validate --traces $(GOLD) --out runs/gold/sources
+	$(BIN)/memdecay train --traces $(GOLD) --out runs/gold/classifier \
+		--temperature-from runs/gold/sources/results.json
+	$(MAKE) pretrained
+
+# What the package ships: trained on what the repository holds, measured on gold where that is.
+pretrained: $(INSTALLED)
+	$(BIN)/memdecay train --synthetic $(SYNTHETIC) --out runs/pretrained
+	test ! -f $(GOLD) || $(BIN)/memdecay evaluate --classifier runs/pretrained --traces $(GOLD) \
+		--into-card
+	mkdir -p $(PRETRAINED)
+	cp $(addprefix runs/pretrained/,$(CLASSIFIER_FILES)) $(PRETRAINED)
 
 check: $(INSTALLED_DEV)
 	$(BIN)/ruff format --check .

@@ -12,7 +12,9 @@ import typer
 from rich.table import Table
 
 from memdecay.classifier.artifact import load_artifact
+from memdecay.classifier.embedded import EMBEDDED_NAME
 from memdecay.classifier.llm import load_llm
+from memdecay.classifier.pretrained import DEFAULT_NAME, classifier_folder, pretrained_folder
 from memdecay.classifier.regions import REGION_LABELS
 from memdecay.classifier.storage import check_writable, write_text_atomically
 from memdecay.cli.config_file import ConfigOption
@@ -74,7 +76,11 @@ def run(
     ] = _DEFAULTS.policy,
     classifier: Annotated[
         Path | None,
-        typer.Option("--classifier", help="Classifier folder; without it no token has a region."),
+        typer.Option(
+            "--classifier",
+            help=f"Classifier folder; if not given, {DEFAULT_NAME}, the one packaged for "
+            f"{EMBEDDED_NAME}. Tokens of other models have no region without one.",
+        ),
     ] = None,
     tagger: TaggerOption = BY_CLASSIFIER,
     max_new_tokens: Annotated[
@@ -139,6 +145,10 @@ def run(
     A replayed session is read message by message as it was recorded, then the model goes on by
     itself. The statistics say what was kept and what was evicted.
     """
+    if classifier is not None:
+        classifier = classifier_folder(classifier, model)
+    elif tagger == BY_CLASSIFIER:
+        classifier = pretrained_folder(model)
     check_tagger(tagger, classifier, regions)
     region_settings = load_regions(regions)
     with option_errors():

@@ -29,6 +29,7 @@ from memdecay.training.config import (
     SplitConfig,
     TrainingConfig,
 )
+from memdecay.training.cross_validation import read_temperature
 from memdecay.training.fit import FitResult
 from memdecay.training.pipeline import train_classifier
 
@@ -133,6 +134,15 @@ def train(
             rich_help_panel="Training",
         ),
     ] = _DEFAULTS.network.context_tokens,
+    temperature_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--temperature-from",
+            help="Calibrate for sources never seen: take the temperature of this results.json of "
+            "`memdecay cross-validate`.",
+            rich_help_panel="Training",
+        ),
+    ] = None,
     seed: Annotated[
         int,
         typer.Option(
@@ -173,6 +183,7 @@ def train(
             patience=patience,
             batch_chunks=batch_chunks,
             seed=seed,
+            temperature=read_temperature(temperature_from) if temperature_from else None,
             network=NetworkSizes(dropout=dropout, context_tokens=context_tokens),
             optimizer=OptimizerConfig(
                 learning_rate=learning_rate,

@@ -127,6 +127,7 @@ class TrainingConfig:
         batch_chunks: Chunks in a batch.
         chunk_tokens: Tokens in a chunk; chunks are shuffled, tokens inside one stay in order.
         seed: Seed of the weights and of the order of chunks.
+        temperature: Divisor of the logits; None to fit it to the validation traces.
     """
 
     max_epochs: int = 30
@@ -134,6 +135,7 @@ class TrainingConfig:
     batch_chunks: int = 32
     chunk_tokens: int = 64
     seed: int = 0
+    temperature: float | None = None
     network: NetworkSizes = field(default_factory=NetworkSizes)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     split: SplitConfig = field(default_factory=SplitConfig)
@@ -145,11 +147,14 @@ class TrainingConfig:
         """Check the counts.
 
         Raises:
-            ValueError: A count is below 1, or the network looks further than a chunk is long.
+            ValueError: A count is below 1, the temperature is not above 0, or the network looks
+                further than a chunk is long.
         """
         for name in ("max_epochs", "patience", "batch_chunks", "chunk_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.temperature is not None and not 0 < self.temperature < math.inf:
+            raise ValueError(f"temperature must be a number above 0, got {self.temperature}")
         if self.network.context_tokens > self.chunk_tokens:
             raise ValueError(
                 f"context_tokens must be at most the {self.chunk_tokens} tokens of a training "

@@ -150,8 +150,8 @@ def run_fingerprint(data: TrainingData, config: TrainingConfig) -> str:
     Two runs with one name are the same run, so that one may go on where the other was killed.
     """
     settings = dataclasses.asdict(config)
-    # Where it trains and for how long does not change what a checkpoint means.
-    del settings["device"]
+    # Neither where it trains nor what is done with its logits changes what a checkpoint means.
+    del settings["device"], settings["temperature"]
     text = json.dumps(
         [
             settings,
@@ -171,7 +171,9 @@ def _finish(
     data: TrainingData, config: TrainingConfig, folder: Path, run: TrainingRun
 ) -> FitResult:
     network = run.network
-    temperature = fit_temperature(*predict_logits(network, data.source, data.windows["validation"]))
+    temperature = config.temperature or fit_temperature(
+        *predict_logits(network, data.source, data.windows["validation"])
+    )
     logits, labels = predict_logits(network, data.source, data.windows["test"])
     metrics = region_metrics(torch.softmax(logits / temperature, dim=-1), labels)
     uncalibrated = region_metrics(torch.softmax(logits, dim=-1), labels)

@@ -1,11 +1,13 @@
 """The commands end to end on a tiny random model."""
 
 import json
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from memdecay.classifier.artifact import load_artifact
 from memdecay.classifier.regions import REGION_LABELS
 from memdecay.data.jsonl import read_traces
 from tests.cli.conftest import Outcome, RunCommand, exit_code
@@ -168,3 +170,78 @@ def test_typed_session_answers_and_ends(
     assert outcome.exit_code == 0
     assert outcome.out.count("assistant") == 2
     assert "tokens kept" in outcome.out
+
+
+def test_default_classifier_of_another_model_is_refused(
+    labelled: Path, tiny_model: Path, command: RunCommand
+) -> None:
+    for arguments in (
+        ("tag", "--trace", labelled),
+        ("evaluate", "--traces", labelled),
+        ("run", "--trace", labelled, "--classifier", "default"),
+    ):
+        outcome = command(*arguments, "--model", tiny_model)
+        assert outcome.exit_code == 2
+        assert "brings no classifier for" in outcome.error
+        assert "train one with" in outcome.error
+
+
+def test_figures_go_into_the_card(
+    classifier: Path, labelled: Path, tiny_model: Path, tmp_path: Path, command: RunCommand
+) -> None:
+    copy = Path(shutil.copytree(classifier, tmp_path / "copy"))
+    outcome = command(
+        "evaluate",
+        *("--classifier", copy, "--traces", labelled, "--model", tiny_model, "--into-card"),
+    )
+    assert outcome.exit_code == 0
+    artifact = load_artifact(copy)
+    figures = artifact.card.metrics["evaluations"][labelled.name]
+    assert figures["tokens"] > 0
+    readme = (copy / "README.md").read_text()
+    assert f"in `{labelled.name}`: macro-F1 {figures['macro_f1']:.3f}" in readme
+    assert "It has seen no recorded run" in readme
+
+
+def test_train_shows_and_keeps_the_baselines(classifier: Path) -> None:
+    baselines = load_artifact(classifier).card.metrics["baselines"]
+    assert set(baselines) == {"position and role only", "rules"}
+    tokens = load_artifact(classifier).card.metrics["tokens"]
+    assert {figures["tokens"] for figures in baselines.values()} == {tokens}
+    assert "| position and role only |" in (classifier / "README.md").read_text()
+
+
+def test_sources_are_held_out_in_turn(
+    labelled: Path, tiny_model: Path, tmp_path: Path, command: RunCommand
+) -> None:
+    outcome = command(
+        "cross-validate",
+        *("--traces", labelled, "--model", tiny_model, "--out", tmp_path / "out"),
+        *("--folds", 2, "--max-epochs", 1),
+    )
+    assert outcome.exit_code == 0, outcome.err
+    for word in ("position and role only", "rules", "classifier", "2 folds", "ECE"):
+        assert word in outcome.out
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["taggers"]
+
+
+def test_more_folds_than_sources_are_one_sentence(
+    labelled: Path, tiny_model: Path, tmp_path: Path, command: RunCommand
+) -> None:
+    outcome = command(
+        "cross-validate",
+        *("--traces", labelled, "--model", tiny_model, "--out", tmp_path / "out"),
+        *("--folds", 99),
+    )
+    assert outcome.exit_code == 2
+    assert "folds must lie in 2 to" in outcome.error
+    assert "Traceback" not in outcome.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_train_needs_traces_or_generated_ones(
+    tiny_model: Path, tmp_path: Path, command: RunCommand
+) -> None:
+    outcome = command("train", "--model", tiny_model, "--out", tmp_path / "out")
+    assert outcome.exit_code == 2
+    assert "no labelled traces were given" in outcome.error

@@ -1,7 +1,9 @@
+import dataclasses
 import resource
 import shutil
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ import torch
 from memdecay.classifier.artifact import load_artifact
 from memdecay.classifier.errors import ArtifactError, ConfigError, StorageError
 from memdecay.classifier.features import NUM_POSITION_FEATURES, FeatureLayout
+from memdecay.training.baselines import POSITION
 from memdecay.training.chunks import Batch
 from memdecay.training.config import (
     ClassWeighting,
@@ -82,6 +85,54 @@ def test_exported_folder_loads_and_carries_the_figures(fitted: FitResult) -> Non
 def test_export_agrees_with_torch_and_saw_empty_and_single_token_inputs(fitted: FitResult) -> None:
     assert fitted.parity.is_equal
     assert fitted.parity.num_tokens > 1 + 3 * 33
+
+
+def test_baselines_are_measured_on_the_same_tokens(fitted: FitResult) -> None:
+    position = fitted.baselines[POSITION]
+    assert position.tokens == fitted.metrics.tokens
+    # The windows' position features are noise.
+    assert position.macro_f1 < fitted.metrics.macro_f1
+    card = load_artifact(fitted.folder).card
+    assert card.metrics["baselines"][POSITION]["macro_f1"] == pytest.approx(position.macro_f1)
+
+
+def test_a_given_temperature_is_taken_and_the_network_not_trained_again(
+    fitted: FitResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(shutil.copytree(fitted.folder, tmp_path / "copy"))
+    monkeypatch.delattr(RegionDataModule, "train_dataloader")
+    again = run_fit(folder, dataclasses.replace(make_config(), temperature=2.5))
+    assert again.temperature == 2.5
+    assert load_artifact(folder).card.temperature == 2.5
+    assert again.metrics.accuracy == fitted.metrics.accuracy
+    assert again.metrics.ece != pytest.approx(fitted.metrics.ece)
+
+
+def test_progress_counts_the_steps_of_all_epochs(tmp_path: Path) -> None:
+    reports: list[tuple[int, int]] = []
+    train_network(
+        make_data(),
+        make_config(2),
+        tmp_path,
+        progress=lambda done, total: reports.append((done, total)),
+    )
+    total = reports[0][1]
+    assert reports == [(step, total) for step in range(1, total + 1)]
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_processes_share_the_training_chunks(world_size: int) -> None:
+    data, config = make_data(), make_config()
+    seen: list[int] = []
+    for rank in range(world_size):
+        datamodule = RegionDataModule(data.source, data.windows, config)
+        datamodule.trainer = SimpleNamespace(world_size=world_size, global_rank=rank)
+        sampler = datamodule.train_dataloader().sampler
+        seen += sampler
+    num_chunks = len(datamodule.train_dataloader().dataset)  # type: ignore[arg-type]
+    assert set(seen) == set(range(num_chunks))
+    # What does not divide evenly is filled up, so that no process waits for another.
+    assert num_chunks <= len(seen) < num_chunks + world_size
 
 
 def test_losses_are_logged_for_every_epoch(fitted: FitResult) -> None:
@@ -180,6 +231,12 @@ def test_no_weighting_gives_no_weights() -> None:
 def test_bad_optimizer_settings_are_refused(field: str, value: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         OptimizerConfig(**{field: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_bad_temperature_is_refused(temperature: float) -> None:
+    with pytest.raises(ValueError, match="temperature must be a number above 0"):
+        TrainingConfig(temperature=temperature)
 
 
 @pytest.mark.parametrize("field", ["max_epochs", "patience", "batch_chunks", "chunk_tokens"])

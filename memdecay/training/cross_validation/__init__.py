@@ -8,7 +8,11 @@ from memdecay.training.cross_validation.leave_sources_out import (
     CrossValidationConfig,
     cross_validate,
 )
-from memdecay.training.cross_validation.results import CrossValidation, TaggerFigures
+from memdecay.training.cross_validation.results import (
+    CrossValidation,
+    TaggerFigures,
+    read_temperature,
+)
 
 __all__ = [
     "CEILING",
@@ -19,4 +23,5 @@ __all__ = [
     "CrossValidationConfig",
     "TaggerFigures",
     "cross_validate",
+    "read_temperature",
 ]

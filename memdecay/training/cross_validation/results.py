@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from memdecay.classifier.errors import ConfigError
 from memdecay.training.calibration.resampling import Estimate, bootstrap_weights, interval
 from memdecay.training.calibration.scores import Scores, accuracy, calibration_error, macro_f1
 from memdecay.training.calibration.sums import TraceSums, trace_sums
@@ -106,6 +109,22 @@ class CrossValidation:
                 {name: getattr(fold, name) for name in FoldFigures.__slots__} for fold in self.folds
             ],
         }
+
+
+def read_temperature(path: Path) -> float:
+    """Return the temperature for new sources that a cross-validation has written.
+
+    Raises:
+        ConfigError: The file is missing or holds no such figures.
+    """
+    try:
+        temperature = float(json.loads(path.read_text(encoding="utf-8"))["temperature"])
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ConfigError(
+            f"{path} holds no temperature ({type(error).__name__}); give the results.json that "
+            "`memdecay cross-validate` wrote"
+        ) from error
+    return temperature
 
 
 def tagger_figures(tokens: TaggedTokens, seed: int = 0) -> TaggerFigures:

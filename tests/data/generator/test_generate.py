@@ -16,8 +16,9 @@ from memdecay.data.generator import (
     PACKAGED_SEED,
     generate_trace,
     generate_traces,
+    is_generated,
 )
-from memdecay.data.trace import Trace
+from memdecay.data.trace import Message, Trace
 
 SEEDS = st.integers(0, 2**63)
 
@@ -177,3 +178,10 @@ def test_unknown_kind_is_refused() -> None:
 def test_negative_number_of_traces_is_refused() -> None:
     with pytest.raises(ValueError, match="num_traces must be 0 or above, got -1"):
         generate_traces(-1, 0)
+
+
+def test_generated_traces_are_told_from_recorded_ones() -> None:
+    assert all(is_generated(trace) for trace in generate_traces(len(KINDS), seed=3))
+    message = Message("user", "hello")
+    for source in ("", "coding", "synthetic-", "synthetic-other", "swe-agent"):
+        assert not is_generated(Trace("a", (message,), source))

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from memdecay.classifier.errors import ConfigError
 from memdecay.classifier.regions import REGION_LABELS
 from memdecay.data.generator import generate_traces
 from memdecay.data.labelling.agreement import SECOND_FIELD
@@ -17,6 +18,7 @@ from memdecay.training.cross_validation import (
     CrossValidation,
     CrossValidationConfig,
     cross_validate,
+    read_temperature,
 )
 from memdecay.training.cross_validation import run as run_module
 from tests.tiny import tiny_language_model
@@ -127,3 +129,16 @@ def test_progress_counts_the_epochs_of_all_folds(folder: Path, result: CrossVali
     )
     assert reports[-1] == (2, 2)
     assert len(result.folds) == 2
+
+
+def test_temperature_is_read_from_the_figures(folder: Path, result: CrossValidation) -> None:
+    assert read_temperature(folder / "results.json") == pytest.approx(result.temperature)
+
+
+@pytest.mark.parametrize("content", [None, "", "[1]", '{"a": 1}', '{"temperature": "warm"}'])
+def test_figures_without_a_temperature_are_refused(content: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ConfigError, match=r"results\.json holds no temperature"):
+        read_temperature(path)
