@@ -54,7 +54,8 @@ class FoldPredictions:
 def read_predictions(path: Path, fingerprint: str) -> FoldPredictions | None:
     """Read a fold's predictions; None if there are none, or they are damaged or of another run."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        # Opened here: numpy leaves a damaged file open.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             found = FoldPredictions(
                 **{item.name: _plain(stored[item.name]) for item in fields(FoldPredictions)}
             )
