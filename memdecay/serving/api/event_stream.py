@@ -1,0 +1,82 @@
+"""Server-sent events whose sender notices a client that is gone or does not read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from memdecay.serving.api.errors import ApiError
+from memdecay.serving.api.turn import ClientGoneError
+
+_LOGGER = logging.getLogger(__name__)
+
+DONE = b"data: [DONE]\n\n"
+PING = b": still at work\n\n"
+
+
+def sse(data: Any) -> bytes:
+    """Return an event that carries JSON."""
+    return b"data: " + json.dumps(data).encode("ascii") + b"\n\n"
+
+
+class EventStream(Response):
+    """A stream of events, with `[DONE]` at its end, an error's event before it where one comes.
+
+    Args:
+        events: The events as bytes.
+        close: Frees what the stream holds; awaited in any case.
+        headers: Headers of the response.
+        send_timeout_s: Seconds after which a client that does not read is given up.
+    """
+
+    def __init__(
+        self,
+        events: AsyncIterator[bytes],
+        close: Callable[[], Awaitable[None]],
+        headers: Mapping[str, str],
+        send_timeout_s: float,
+    ) -> None:
+        super().__init__(
+            headers={**headers, "Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+            media_type="text/event-stream",
+        )
+        # The length is not known.
+        del self.headers["content-length"]
+        self._events = events
+        self._close = close
+        self._send_timeout_s = send_timeout_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        """Send the events."""
+        try:
+            await self._send_all(send)
+        except ClientGoneError:
+            _LOGGER.info("the client went away in the middle of a stream")
+        except TimeoutError:
+            _LOGGER.warning("gave up a client that read nothing for %g s", self._send_timeout_s)
+        except OSError:
+            _LOGGER.info("the connection of a stream broke")
+        finally:
+            await self._close()
+
+    async def _send_all(self, send: Send) -> None:
+        await send(
+            {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        )
+        try:
+            async for event in self._events:
+                await self._send_part(send, event)
+        except ApiError as error:
+            await self._send_part(send, sse(error.body()))
+        await self._send_part(send, DONE)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_part(self, send: Send, part: bytes) -> None:
+        sending = send({"type": "http.response.body", "body": part, "more_body": True})
+        await asyncio.wait_for(sending, self._send_timeout_s)
