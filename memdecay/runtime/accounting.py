@@ -22,3 +22,8 @@ class ByteAccount:
         if new_bytes != old_bytes:
             self.peak_bytes = max(self.peak_bytes, self.allocated_bytes + new_bytes)
             self.allocated_bytes += new_bytes - old_bytes
+
+    def settle(self, old_bytes: int, new_bytes: int) -> None:
+        """Note that a buffer has given way to another, the copying left aside."""
+        self.allocated_bytes += new_bytes - old_bytes
+        self.peak_bytes = max(self.peak_bytes, self.allocated_bytes)

@@ -9,7 +9,11 @@ from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from memdecay.runtime.accounting import ByteAccount
+from memdecay.runtime.fading_layer import FadingLayer
 from memdecay.runtime.layer import EvictingLayer
+from memdecay.runtime.precision.layout import Move
+from memdecay.runtime.precision.positions import FadedPositions
+from memdecay.runtime.precision.rotary import Rotation
 
 logger = logging.getLogger(__name__)
 
@@ -20,10 +24,17 @@ class BudgetedLayers(Cache):  # type: ignore[misc]
     Args:
         layers: One layer for each of the model's.
         budget_tokens: Tokens above which a forward's growth is warned of; None for no budget.
+        faded: Where the packed tokens of the layers stand, if these lose precision.
     """
 
-    def __init__(self, layers: list[CacheLayerMixin], budget_tokens: int | None) -> None:
+    def __init__(
+        self,
+        layers: list[CacheLayerMixin],
+        budget_tokens: int | None,
+        faded: FadedPositions | None = None,
+    ) -> None:
         super().__init__(layers=layers)
+        self._faded = faded
         self._evicting = [layer for layer in layers if isinstance(layer, EvictingLayer)]
         self._budget_tokens = budget_tokens
         self._has_warned = False
@@ -50,12 +61,8 @@ class BudgetedLayers(Cache):  # type: ignore[misc]
 
     def holds(self, key_states: Tensor, layer_idx: int) -> bool:
         """Tell whether these keys are what `update` returned for this layer."""
-        keys = self.layers[layer_idx].keys
-        return (
-            keys is not None
-            and keys.shape == key_states.shape
-            and keys.data_ptr() == key_states.data_ptr()
-        )
+        layer = self.layers[layer_idx]
+        return isinstance(layer, EvictingLayer) and layer.holds(key_states)
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
@@ -72,8 +79,10 @@ class BudgetedLayers(Cache):  # type: ignore[misc]
         before = layer.allocated_bytes
         states = layer.update(key_states, value_states, *args, **kwargs)
         self._bytes.replace(before, layer.allocated_bytes)
-        if self._budget_tokens is not None and layer.num_kept > self._budget_tokens:
-            self._warn_of_growth(layer.num_kept)
+        if layer is self._evicting[-1] and self._faded is not None:
+            self._faded.release()
+        if self._budget_tokens is not None and layer.num_buffered > self._budget_tokens:
+            self._warn_of_growth(layer.num_buffered)
         return states
 
     def reset(self) -> None:
@@ -86,6 +95,16 @@ class BudgetedLayers(Cache):  # type: ignore[misc]
             before = layer.allocated_bytes
             layer.keep(indices)
             self._bytes.replace(before, layer.allocated_bytes)
+
+    def _move_in_layers(self, move: Move, rotation: Rotation, room: int) -> None:
+        for layer in self._fading_layers:
+            before = layer.allocated_bytes
+            layer.move(move, rotation, room)
+            self._bytes.settle(before, layer.allocated_bytes)
+
+    @property
+    def _fading_layers(self) -> list[FadingLayer]:
+        return [layer for layer in self._evicting if isinstance(layer, FadingLayer)]
 
     def _crop_layers(self, tokens_to_remove: int) -> None:
         # Sliding layers may refuse: they come first, so that a refusal changes nothing.
@@ -100,6 +119,8 @@ class BudgetedLayers(Cache):  # type: ignore[misc]
                 self._bytes.replace(before, layer.allocated_bytes)
             else:
                 layer.batch_select_indices(rows.to(layer.keys.device))
+        if self._faded is not None:
+            self._faded.select_rows(rows)
 
     def _warn_of_growth(self, num_tokens: int) -> None:
         if not self._has_warned:

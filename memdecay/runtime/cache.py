@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -13,11 +14,16 @@ from memdecay.classifier.regions import NUM_REGIONS, Region, RegionTable
 from memdecay.runtime.budgeted import BudgetedLayers
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.eviction import choose_kept
-from memdecay.runtime.layer import bookkeeping
+from memdecay.runtime.fading_layer import FadingLayer
+from memdecay.runtime.fading_plan import plan_move
+from memdecay.runtime.layer import EvictingLayer, bookkeeping
 from memdecay.runtime.layer_plan import make_layers
 from memdecay.runtime.metadata import Slots
 from memdecay.runtime.padding import left_pad_lengths
 from memdecay.runtime.policies import make_policy
+from memdecay.runtime.precision.layout import FULL_BITS, Layout
+from memdecay.runtime.precision.positions import FadedPositions
+from memdecay.runtime.precision.rotary import RotaryFrequencies
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +43,8 @@ class DecayCache(BudgetedLayers):
         model_config: Configuration of the model, as in ``model.config``.
         config: Budget, guards and policy.
         region_table: Decay factor of every region, and the tags of untagged tokens.
+        frequencies: How the model turns its keys, see `RotaryFrequencies.of`. Tokens that lose
+            precision keep more of it with them.
 
     Raises:
         ModelError: The model has no full-attention layers, or layers of another kind.
@@ -53,13 +61,20 @@ class DecayCache(BudgetedLayers):
         model_config: PretrainedConfig,
         config: CacheConfig,
         region_table: RegionTable | None = None,
+        frequencies: RotaryFrequencies | None = None,
     ) -> None:
         self.config = config
         self.policy = make_policy(config)
         self.region_table = region_table or RegionTable()
-        layers = make_layers(model_config, config.budget_tokens, grows_ahead=not self.policy.evicts)
-        super().__init__(layers, config.budget_tokens if self.policy.evicts else None)
+        faded = FadedPositions(frequencies or RotaryFrequencies.none()) if self.fades else None
+        layers = make_layers(model_config, self._layer_maker(faded))
+        super().__init__(layers, config.budget_tokens if self.policy.evicts else None, faded)
         self._forget()
+
+    @property
+    def fades(self) -> bool:
+        """Whether tokens lose precision before they are forgotten."""
+        return self.policy.fades and bool(self.config.fading.steps)
 
     # What is inside
 
@@ -72,6 +87,13 @@ class DecayCache(BudgetedLayers):
     def tokens_kept(self) -> int:
         """Tokens each row still holds, padding included."""
         return self.tokens_seen - self._num_evicted
+
+    @property
+    def layout(self) -> Layout:
+        """How many of the kept tokens of each row stand at each step of precision."""
+        if self.fades:
+            return self._fading_layers[0].layout
+        return Layout.all_full((FULL_BITS,), self.tokens_kept)
 
     @property
     def slots(self) -> Slots:
@@ -149,9 +171,13 @@ class DecayCache(BudgetedLayers):
     def evict(self) -> int:
         """Go down to the low watermark if one more token would exceed the high one.
 
+        Where tokens fade, `make_room` does all: it knows how much room the next ones need.
+
         Returns:
             How many tokens each row gave up.
         """
+        if self.fades:
+            return 0 if self._room() >= 0 else self._fade(self.config.fading_room_tokens)
         if not self.policy.evicts or self.tokens_kept + 1 <= self.config.high_tokens:
             return 0
         return self._evict_to(self.config.low_tokens)
@@ -165,17 +191,45 @@ class DecayCache(BudgetedLayers):
         Raises:
             BudgetError: The protected tokens leave less room than that.
         """
+        if self.fades:
+            return self._make_room_by_fading(num_new)
         kept = self.tokens_kept
         room = self.config.budget_tokens - num_new
         if not self.policy.evicts or kept <= room:
             return 0
         if room < min(kept, self.config.num_protected):
-            raise BudgetError(
-                f"a chunk of {num_new} tokens does not fit a budget of "
-                f"{self.config.budget_tokens} tokens of which {self.config.num_protected} are "
-                f"protected; use chunks of at most {self.config.max_chunk_tokens} tokens"
-            )
+            raise self._too_long(num_new)
         return self._evict_to(min(room, self.config.low_tokens))
+
+    def _make_room_by_fading(self, num_new: int) -> int:
+        if self._room() >= num_new:
+            return 0
+        protected = min(self.tokens_kept, self.config.num_protected)
+        if num_new + protected > self.config.budget_tokens:
+            raise self._too_long(num_new)
+        return self._fade(max(num_new, self.config.fading_room_tokens))
+
+    def _room(self) -> int:
+        return self._fading_layers[0].room
+
+    def _fade(self, room: int) -> int:
+        slots = self.slots
+        if not slots.num_kept:
+            return 0
+        with bookkeeping():
+            move = plan_move(slots, self.policy, self.config, self._fading_layers, room)
+            real_positions = (slots.positions - slots.pad_lengths.unsqueeze(1)).clamp_min(0)
+            assert self._faded is not None, "a cache that fades has positions of faded tokens"
+            self._move_in_layers(move, self._faded.rotation_of(real_positions), room)
+            self._faded.set(real_positions.gather(1, move.indices)[:, : move.after.num_faded])
+        return self._keep_slots(slots, move.indices)
+
+    def _too_long(self, num_new: int) -> BudgetError:
+        return BudgetError(
+            f"a chunk of {num_new} tokens does not fit a budget of {self.config.budget_tokens} "
+            f"tokens of which {self.config.num_protected} are protected; use chunks of at most "
+            f"{self.config.max_chunk_tokens} tokens"
+        )
 
     def _evict_to(self, num_keep: int) -> int:
         slots = self.slots
@@ -183,11 +237,16 @@ class DecayCache(BudgetedLayers):
             keys = tuple(layer.keys for layer in self._evicting)
             indices = choose_kept(slots, keys, self.policy, self.config, num_keep)
             self._keep_in_layers(indices)
+        return self._keep_slots(slots, indices)
+
+    def _keep_slots(self, slots: Slots, indices: Tensor) -> int:
+        """Note that these slots stay, in this order; return how many tokens each row lost."""
+        with bookkeeping():
             kept = slots.keep(indices)
             lost = slots.count_per_region() - kept.count_per_region()
             self._evicted = self._evicted.to(lost.device) + lost
         self._slots = kept
-        num_lost = slots.num_kept - num_keep
+        num_lost = slots.num_kept - kept.num_kept
         self._num_evicted += num_lost
         logger.debug("evicted %d of %d tokens a row", num_lost, slots.num_kept)
         return num_lost
@@ -213,6 +272,8 @@ class DecayCache(BudgetedLayers):
     def reset(self) -> None:
         """Forget every token and count, and free the buffers."""
         super().reset()
+        if self._faded is not None:
+            self._faded.set(torch.zeros((1, 0), dtype=torch.int64))
         self._forget()
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
@@ -237,6 +298,19 @@ class DecayCache(BudgetedLayers):
         self._slots = slots
 
     # Bookkeeping
+
+    def _layer_maker(self, faded: FadedPositions | None) -> Callable[[], EvictingLayer]:
+        config = self.config
+        dtype = getattr(torch, config.storage_dtype) if config.storage_dtype else None
+
+        def make_layer() -> EvictingLayer:
+            if faded is not None:
+                return FadingLayer(config.budget_tokens, config.fading.steps, faded, dtype)
+            return EvictingLayer(
+                config.budget_tokens, grows_ahead=not self.policy.evicts, storage_dtype=dtype
+            )
+
+        return make_layer
 
     def _forget(self) -> None:
         self._slots = None

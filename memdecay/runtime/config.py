@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from memdecay.classifier.errors import BudgetError
 from memdecay.classifier.regions import NUM_REGIONS
+from memdecay.runtime.precision.tiers import TIER_BITS
+
+STORAGE_DTYPES = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +57,49 @@ class FeedbackConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class FadingConfig:
+    """How tokens lose precision before they are forgotten.
+
+    Attributes:
+        steps: Bits of the steps below full precision, of 8, 4 and 2; empty forgets at once.
+        worth_exponent: Power of a token's score that its errors weigh with. 2 follows from errors
+            that add up in squares; less spreads the bytes more evenly.
+        num_exact: Newest tokens that stay at full precision, as sinks do; only those can be taken
+            back.
+        min_recent_bits: Bits below which the other recent tokens do not fall.
+        room_share: Share of the budget that is kept free for new tokens, so that the next ones
+            come in without another eviction.
+    """
+
+    steps: tuple[int, ...] = (4, 2)
+    worth_exponent: float = 1.0
+    num_exact: int = 32
+    min_recent_bits: int = 4
+    room_share: float = 0.06
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            ValueError: A value is out of its range.
+        """
+        if set(self.steps) - set(TIER_BITS) or len(set(self.steps)) < len(self.steps):
+            raise ValueError(f"steps must be different ones of {TIER_BITS}, got {self.steps}")
+        if not (math.isfinite(self.worth_exponent) and self.worth_exponent > 0):
+            raise ValueError(f"worth_exponent must be above 0, got {self.worth_exponent}")
+        if self.num_exact < 0:
+            raise ValueError(f"num_exact must be 0 or more, got {self.num_exact}")
+        if not 0 < self.room_share < 1:
+            raise ValueError(f"room_share must be above 0 and below 1, got {self.room_share}")
+
+
+@dataclass(frozen=True, slots=True)
 class CacheConfig:
     """How many tokens the cache keeps and which of them it protects.
 
     Attributes:
-        budget_tokens: Tokens the cache has room for; its buffers are this long.
+        budget_tokens: Tokens at full precision that the cache has room for. Its bytes never
+            exceed theirs; a policy that fades keeps more tokens in them.
         high_watermark: Share of the budget above which eviction starts, above 0, at most 1.
         low_watermark: Share of the budget that eviction goes down to, below the high watermark,
             but never below the protected tokens.
@@ -74,6 +115,9 @@ class CacheConfig:
         policy: Name of the eviction policy, see `memdecay.runtime.policies.POLICIES`.
         attention_feedback: Whether a policy that uses attention may watch it.
         feedback: How it is watched and weighed.
+        fading: How tokens lose precision, for a policy that fades.
+        storage_dtype: Dtype of what is kept at full precision, ``float32``, ``bfloat16`` or
+            ``float16``; None takes the model's.
     """
 
     budget_tokens: int
@@ -86,6 +130,8 @@ class CacheConfig:
     policy: str = "memdecay"
     attention_feedback: bool = True
     feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
+    fading: FadingConfig = field(default_factory=FadingConfig)
+    storage_dtype: str | None = None
 
     def __post_init__(self) -> None:
         """Check the ranges and that the budget holds what it must.
@@ -99,6 +145,10 @@ class CacheConfig:
         for name in ("num_sinks", "num_recent"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
+        if self.storage_dtype not in (None, *STORAGE_DTYPES):
+            raise ValueError(
+                f"storage_dtype must be one of {STORAGE_DTYPES}, got {self.storage_dtype!r}"
+            )
         self._check_watermarks()
         self._check_shares()
         self._check_room()
@@ -122,6 +172,12 @@ class CacheConfig:
     def max_chunk_tokens(self) -> int:
         """Most tokens one forward may bring without the buffers having to grow."""
         return self.budget_tokens - self.num_protected
+
+    @property
+    def fading_room_tokens(self) -> int:
+        """Tokens for which fading makes room at once."""
+        most = self.budget_tokens - self.num_protected
+        return max(1, min(most, round(self.fading.room_share * self.budget_tokens)))
 
     @property
     def region_shares(self) -> tuple[float, ...]:

@@ -24,13 +24,15 @@ def bookkeeping() -> Iterator[None]:
 class EvictingLayer(CacheLayerMixin):  # type: ignore[misc]
     """Keys and values of the kept tokens of one layer.
 
-    ``keys`` and ``values`` are views of the kept part of the buffers, shape
+    ``keys`` and ``values`` are views of the filled part of the buffers, shape
     ``(batch, num_key_value_heads, kept, head_dim)``. The buffers have room for ``capacity``
     tokens. A forward that brings more makes them grow; `keep` brings them back.
 
     Args:
         capacity: Tokens the buffers have room for.
         grows_ahead: Whether to grow by half more than needed, for a cache that never evicts.
+        storage_dtype: The buffers' dtype, for example bfloat16 under a model in float32; None
+            takes the model's. In another dtype `update` returns copies in the model's.
     """
 
     keys: Any
@@ -39,13 +41,26 @@ class EvictingLayer(CacheLayerMixin):  # type: ignore[misc]
     is_croppable = True
     is_compileable = False
 
-    def __init__(self, capacity: int, *, grows_ahead: bool = False) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        *,
+        grows_ahead: bool = False,
+        storage_dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
         self.capacity = capacity
         self.num_seen = 0
-        self.num_kept = 0
+        self.num_buffered = 0
         self._grows_ahead = grows_ahead
+        self._storage_dtype = storage_dtype
         self._buffers: tuple[Tensor, Tensor] | None = None
+        self._shown: tuple[int, torch.Size] | None = None
+
+    @property
+    def num_kept(self) -> int:
+        """Tokens that each row still holds."""
+        return self.num_buffered
 
     @property
     def allocated_bytes(self) -> int:
@@ -62,7 +77,11 @@ class EvictingLayer(CacheLayerMixin):  # type: ignore[misc]
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Allocate the buffers for tensors of this batch, head count, dtype and device."""
         length = max(self.capacity, key_states.shape[2])
-        self._buffers = (_room_like(key_states, length), _room_like(value_states, length))
+        dtype = self._storage_dtype or key_states.dtype
+        self._buffers = (
+            _room_like(key_states, length, dtype),
+            _room_like(value_states, length, dtype),
+        )
         self.is_initialized = True
         self._show_kept()
 
@@ -72,19 +91,30 @@ class EvictingLayer(CacheLayerMixin):  # type: ignore[misc]
         """Append a forward's keys and values, each ``(batch, heads, q, head_dim)``.
 
         Returns:
-            Keys and values of the kept and the new tokens, views of the buffers.
+            Keys and values of the kept and the new tokens, views of the buffers where those have
+            the states' dtype.
         """
         with bookkeeping():
             if self._buffers is None:
                 self.lazy_initialization(key_states, value_states)
-            start, end = self.num_kept, self.num_kept + key_states.shape[2]
+            start, end = self.num_buffered, self.num_buffered + key_states.shape[2]
             self._reserve(end)
             for buffer, states in zip(self._allocated(), (key_states, value_states), strict=True):
                 buffer[:, :, start:end].copy_(states)
-            self.num_kept = end
+            self.num_buffered = end
             self.num_seen += end - start
             self._show_kept()
-        return self.keys, self.values
+            shown = self.dense(key_states.dtype)
+        self._shown = (shown[0].data_ptr(), shown[0].shape)
+        return shown
+
+    def holds(self, key_states: Tensor) -> bool:
+        """Tell whether these keys are what the last `update` returned."""
+        return self._shown == (key_states.data_ptr(), key_states.shape)
+
+    def dense(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return keys and values of all kept tokens in this dtype."""
+        return self.keys.to(dtype), self.values.to(dtype)
 
     def keep(self, indices: Tensor) -> None:
         """Keep these tokens of each row and give up the room beyond the capacity.
@@ -98,7 +128,7 @@ class EvictingLayer(CacheLayerMixin):  # type: ignore[misc]
                 _keep_in(buffer, indices.to(buffer.device), self._room_after(num_keep))
                 for buffer in self._allocated()
             )
-            self.num_kept = num_keep
+            self.num_buffered = num_keep
             self._show_kept()
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
@@ -117,7 +147,8 @@ class EvictingLayer(CacheLayerMixin):  # type: ignore[misc]
         """Forget everything and free the buffers."""
         self._buffers = self.keys = self.values = None
         self.is_initialized = False
-        self.num_seen = self.num_kept = 0
+        self._shown = None
+        self.num_seen = self.num_buffered = 0
 
     def crop(self, tokens_to_remove: int) -> None:
         """Take back the newest ``-tokens_to_remove`` tokens, which must all be kept.
@@ -130,7 +161,7 @@ class EvictingLayer(CacheLayerMixin):  # type: ignore[misc]
                 f"crop takes the number of tokens to remove as a negative, got {tokens_to_remove}"
             )
         if self.is_initialized:
-            self.num_kept += tokens_to_remove
+            self.num_buffered += tokens_to_remove
             self.num_seen += tokens_to_remove
             self._show_kept()
 
@@ -168,8 +199,8 @@ class EvictingLayer(CacheLayerMixin):  # type: ignore[misc]
         room = length + length // 2 if self._grows_ahead else length
         grown = []
         for buffer in self._allocated():
-            larger = _room_like(buffer, room)
-            larger[:, :, : self.num_kept].copy_(buffer[:, :, : self.num_kept])
+            larger = _room_like(buffer, room, buffer.dtype)
+            larger[:, :, : self.num_buffered].copy_(buffer[:, :, : self.num_buffered])
             grown.append(larger)
         self._buffers = (grown[0], grown[1])
 
@@ -177,21 +208,21 @@ class EvictingLayer(CacheLayerMixin):  # type: ignore[misc]
         return max(self.capacity, num_keep)
 
     def _show_kept(self) -> None:
-        """Point ``keys`` and ``values`` at the kept part of the buffers."""
-        self.keys, self.values = (buffer[:, :, : self.num_kept] for buffer in self._allocated())
+        """Point ``keys`` and ``values`` at the filled part of the buffers."""
+        self.keys, self.values = (buffer[:, :, : self.num_buffered] for buffer in self._allocated())
 
 
-def _room_like(states: Tensor, length: int) -> Tensor:
+def _room_like(states: Tensor, length: int, dtype: torch.dtype) -> Tensor:
     batch_size, num_heads, _, head_dim = states.shape
-    return states.new_empty((batch_size, num_heads, length, head_dim))
+    return states.new_empty((batch_size, num_heads, length, head_dim), dtype=dtype)
 
 
 def _keep_in(buffer: Tensor, indices: Tensor, length: int) -> Tensor:
-    """Gather the kept tokens into this buffer, or into a shorter one if it outgrew ``length``."""
+    """Gather the kept tokens into this buffer, or into another if it is not ``length`` long."""
     batch_size, num_heads, _, head_dim = buffer.shape
     index = indices[:, None, :, None].expand(batch_size, num_heads, -1, head_dim)
     # A copy first: the old and the new places overlap.
     kept = buffer.gather(2, index)
-    target = buffer if buffer.shape[2] <= length else _room_like(buffer, length)
+    target = buffer if buffer.shape[2] == length else _room_like(buffer, length, buffer.dtype)
     target[:, :, : indices.shape[1]].copy_(kept)
     return target

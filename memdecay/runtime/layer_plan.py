@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from transformers import PretrainedConfig
 from transformers.cache_utils import (
     CacheLayerMixin,
@@ -16,14 +18,13 @@ _SLIDING_TYPES = ("sliding_attention", "chunked_attention")
 
 
 def make_layers(
-    model_config: PretrainedConfig, capacity: int, *, grows_ahead: bool
+    model_config: PretrainedConfig, make_layer: Callable[[], EvictingLayer]
 ) -> list[CacheLayerMixin]:
     """Build an evicting layer for full attention and transformers' own for sliding windows.
 
     Args:
         model_config: Configuration of the model, as in ``model.config``.
-        capacity: Tokens an evicting layer has room for.
-        grows_ahead: Whether evicting layers grow by more than needed.
+        make_layer: Makes a layer for full attention.
 
     Raises:
         ModelError: The model has no full-attention layer, or a layer of another kind.
@@ -43,8 +44,6 @@ def make_layers(
             "nothing to evict; use transformers' cache, or set sliding_window to None"
         )
     return [
-        DynamicSlidingWindowLayer(**kwargs)
-        if layer_type in _SLIDING_TYPES
-        else EvictingLayer(capacity, grows_ahead=grows_ahead)
+        DynamicSlidingWindowLayer(**kwargs) if layer_type in _SLIDING_TYPES else make_layer()
         for layer_type, kwargs in zip(layer_types, layer_kwargs, strict=True)
     ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from memdecay.classifier.decoder import find_decoder
 from memdecay.classifier.llm import LanguageModel
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.config import CacheConfig
+from memdecay.runtime.precision.rotary import RotaryFrequencies
 from memdecay.runtime.tagging import SessionTagger
 
 
@@ -16,10 +18,11 @@ def make_cache(llm: LanguageModel, config: CacheConfig, tagger: SessionTagger | 
         ModelError: The model has layers that the cache does not know.
         ConfigError: The policy is unknown.
     """
+    frequencies = RotaryFrequencies.of(find_decoder(llm.model))
     if tagger is None:
-        return DecayCache(llm.model.config, config)
+        return DecayCache(llm.model.config, config, frequencies=frequencies)
     tagger.check_llm(llm)
-    return DecayCache(llm.model.config, config, tagger.region_table)
+    return DecayCache(llm.model.config, config, tagger.region_table, frequencies)
 
 
 def chunk_within_budget(chunk_tokens: int, cache: DecayCache) -> int:

@@ -12,7 +12,8 @@ from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, PreTrained
 
 from memdecay.classifier.decoder import find_decoder
 from memdecay.runtime.cache import DecayCache
-from memdecay.runtime.config import CacheConfig
+from memdecay.runtime.config import CacheConfig, FadingConfig
+from memdecay.runtime.precision.rotary import RotaryFrequencies
 
 VOCAB_SIZE = 64
 TINY: dict[str, Any] = {
@@ -52,9 +53,19 @@ def left_padded_mask(pad_lengths: list[int], length: int) -> Tensor:
 
 
 def make_cache(model: PreTrainedModel, budget_tokens: int, **options: Any) -> DecayCache:
-    """Return a cache with small guards, so that small budgets have room."""
-    options = {"num_sinks": 2, "num_recent": 4, "policy": "region", **options}
-    return DecayCache(model.config, CacheConfig(budget_tokens, **options))
+    """Return a cache with small guards, so that small budgets have room.
+
+    Without ``fading`` among the options it forgets at once, as the hiding mask does.
+    """
+    options = {
+        "num_sinks": 2,
+        "num_recent": 4,
+        "policy": "region",
+        "fading": FadingConfig(steps=()),
+        **options,
+    }
+    frequencies = RotaryFrequencies.of(find_decoder(model))
+    return DecayCache(model.config, CacheConfig(budget_tokens, **options), frequencies=frequencies)
 
 
 def hiding_mask(kept: Tensor, start: int, mask: Tensor) -> Tensor:

@@ -77,6 +77,10 @@ class EvictionPolicy(Protocol):
         """Whether the scores read the keys; the others may be given none."""
 
     @property
+    def fades(self) -> bool:
+        """Whether tokens lose precision before they are forgotten; if not, they go at once."""
+
+    @property
     def observation(self) -> Observation:
         """What has to be watched for the scores; counts only where attention is used."""
 

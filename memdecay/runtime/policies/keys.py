@@ -66,6 +66,7 @@ class KeyPolicy:
     caps_regions: bool = False
     uses_attention: bool = False
     uses_keys: bool = True
+    fades: bool = False
     observation: Observation = AS_CONFIGURED
 
     def score(self, slots: Slots, keys: tuple[Tensor, ...]) -> Tensor:

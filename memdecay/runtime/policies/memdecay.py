@@ -35,6 +35,7 @@ class MemdecayPolicy:
     caps_regions: bool = True
     uses_attention: bool = True
     uses_keys: bool = False
+    fades: bool = True
     observation: Observation = AS_CONFIGURED
 
     def score(self, slots: Slots, keys: tuple[Tensor, ...]) -> Tensor:  # noqa: ARG002

@@ -32,6 +32,7 @@ class SelectivePolicy:
     caps_regions: bool = False
     uses_attention: bool = True
     uses_keys: bool = False
+    fades: bool = False
     observation: Observation = AS_CONFIGURED
 
     def __post_init__(self) -> None:

@@ -37,6 +37,7 @@ class SnapKvPolicy:
     caps_regions: bool = False
     uses_attention: bool = True
     uses_keys: bool = False
+    fades: bool = False
     observation: Observation = field(init=False)
 
     def __post_init__(self) -> None:

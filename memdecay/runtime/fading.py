@@ -1,0 +1,161 @@
+"""Which tokens lose precision and which are forgotten, as far as possible by what each is worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from memdecay.runtime.precision.layout import Layout, Move
+
+_BISECTION_STEPS = 40
+_LOG_PRICE_RANGE = (-40.0, 60.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step of precision costs and what it loses.
+
+    Attributes:
+        bits: Its name in the layout.
+        cost: Bytes of a token over those of a token at full precision.
+        noise: Mean squared error relative to forgetting the token.
+    """
+
+    bits: int
+    cost: float
+    noise: float
+
+
+FORGOTTEN = 0
+"""Bits of a token that is given up."""
+
+
+def plan_fading(
+    log_worth: Tensor,
+    layout: Layout,
+    steps: Sequence[Step],
+    is_protected: Tensor,
+    budget: float,
+    min_bits: Tensor | None = None,
+    is_unforgettable: Tensor | None = None,
+) -> Move:
+    """Choose each token's step so that the expected loss is least within a budget.
+
+    A token at step s adds worth * noise(s) to the loss and cost(s) to the bytes. At a price for
+    bytes each token takes the step that is cheapest for it; the price is the lowest at which all
+    fit. So a token that is worth twice as much stays at each step for longer, and none is
+    forgotten while a less useful one keeps bits that it does not need. Tokens never move to a
+    finer step: what was lost stays lost.
+
+    Rows keep the same number of tokens at every step: the mean of what they would choose alone.
+
+    Args:
+        log_worth: Logarithm of the squared expected use, shape ``(batch, kept)``, float, in the
+            order of the layout; minus infinity for padding.
+        layout: Where the tokens stand now.
+        steps: The steps of the layout in its order, coarsest first, the last one full precision.
+        is_protected: Tokens that stay as they are, shape ``(batch, kept)``, bool; all of them at
+            full precision now.
+        budget: What the tokens may cost together, in tokens at full precision.
+        min_bits: The coarsest step a token may stand at while it is kept, shape
+            ``(batch, kept)``, int64; None allows all.
+        is_unforgettable: Tokens that may lose precision but stay, shape ``(batch, kept)``, bool.
+
+    Returns:
+        The move. Where even the protected tokens exceed the budget, they alone stay.
+
+    Raises:
+        ValueError: The steps are not those of the layout.
+    """
+    if tuple(step.bits for step in steps) != layout.bits:
+        raise ValueError(f"steps must be those of the layout {layout.bits}, got {steps}")
+    choices = _Choices.of(log_worth, layout, steps, is_protected, min_bits, is_unforgettable)
+    chosen = choices.at(_lowest_price(choices, budget))
+    counts = _counts(chosen, len(steps))
+    return _move(chosen, log_worth, layout, counts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """What each token may become; choice 0 is to be forgotten, choice k the k-th step."""
+
+    log_worth: Tensor
+    costs: Tensor
+    log_noises: Tensor
+    is_allowed: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        log_worth: Tensor,
+        layout: Layout,
+        steps: Sequence[Step],
+        is_protected: Tensor,
+        min_bits: Tensor | None,
+        is_unforgettable: Tensor | None,
+    ) -> _Choices:
+        device = log_worth.device
+        noises = torch.tensor([1.0, *(step.noise for step in steps)], device=device)
+        costs = torch.tensor([0.0, *(step.cost for step in steps)], device=device)
+        choice = torch.arange(len(noises), device=device)
+        present = layout.steps(device) + 1  # (kept,)
+        is_allowed = (choice <= present[:, None]).expand(*log_worth.shape, -1).clone()
+        if min_bits is not None:
+            bits = torch.tensor([FORGOTTEN, *layout.bits], device=device)
+            is_fine = (bits >= min_bits[..., None]) | (choice == 0) | (choice == present[:, None])
+            is_allowed &= is_fine
+        if is_unforgettable is not None:
+            is_allowed &= ~is_unforgettable[..., None] | (choice > 0)
+        is_allowed &= ~is_protected[..., None] | (choice == present[:, None])
+        return cls(log_worth, costs, noises.log(), is_allowed)
+
+    def at(self, log_price: float) -> Tensor:
+        """Return the best choice of each token at a price, ``(batch, kept)``, int64."""
+        # Loss over price, so that neither over- nor underflows: exp(worth - price) * noise + cost.
+        relative = (self.log_worth - log_price).clamp(-80.0, 80.0)
+        loss = torch.exp(relative[..., None] + self.log_noises) + self.costs
+        return loss.masked_fill(~self.is_allowed, math.inf).argmin(dim=-1)
+
+    def cost(self, chosen: Tensor) -> float:
+        """Return the mean cost of a row."""
+        return float(self.costs[chosen].sum(dim=1).mean())
+
+
+def _lowest_price(choices: _Choices, budget: float) -> float:
+    low, high = _LOG_PRICE_RANGE
+    if choices.cost(choices.at(low)) <= budget:
+        return low
+    for _ in range(_BISECTION_STEPS):
+        middle = (low + high) / 2
+        if choices.cost(choices.at(middle)) <= budget:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _counts(chosen: Tensor, num_steps: int) -> list[int]:
+    """Return how many tokens of every row stand at each step, ``num_steps`` numbers."""
+    one_hot = torch.nn.functional.one_hot(chosen, num_steps + 1)  # (batch, kept, choices)
+    # Rounded down, so that no row's budget is exceeded by much where rows differ.
+    return (one_hot.sum(dim=1).sum(dim=0) // chosen.shape[0]).tolist()[1:]
+
+
+def _move(chosen: Tensor, log_worth: Tensor, layout: Layout, counts: Sequence[int]) -> Move:
+    """Fill every step with the tokens that chose it or a finer one, best first."""
+    parts = []
+    is_open = torch.ones_like(chosen, dtype=torch.bool)
+    for step in range(len(counts), 0, -1):
+        # First by choice, so that a single row gets just what it chose; then by worth.
+        order = (chosen == step).to(log_worth.dtype) * 4e6 + log_worth.clamp(-1e6, 1e6)
+        present = layout.steps(chosen.device) + 1
+        order = order.masked_fill(~is_open | (present < step), -math.inf)
+        taken = order.topk(counts[step - 1], dim=1).indices
+        is_open = is_open.scatter(1, taken, False)
+        parts.append(taken.sort(dim=1).values)
+    after = Layout(layout.bits, tuple(counts))
+    return Move(layout, after, torch.cat(parts[::-1], dim=1))

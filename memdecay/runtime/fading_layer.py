@@ -1,0 +1,219 @@
+"""One attention layer's keys and values, of which the older ones lose precision step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from memdecay.classifier.errors import ModelError
+from memdecay.runtime.layer import EvictingLayer, bookkeeping
+from memdecay.runtime.precision.basis import KeyBasis
+from memdecay.runtime.precision.layout import FULL_BITS, Layout, Move
+from memdecay.runtime.precision.pool import Pool
+from memdecay.runtime.precision.positions import FadedPositions
+from memdecay.runtime.precision.rotary import Rotation
+from memdecay.runtime.precision.tiers import Tier, make_tier
+
+
+class FadingLayer(EvictingLayer):
+    """An evicting layer whose buffers hold the newest tokens, with packed ones before them.
+
+    ``keys`` and ``values`` are views of the part at full precision. `update` returns the packed
+    tokens too, unpacked for this one forward.
+
+    Args:
+        capacity: Tokens the buffers have room for at first; `move` sets it anew.
+        steps: Bits of the steps below full precision.
+        positions: Where the packed tokens stand in the text; shared by all layers.
+        storage_dtype: See `EvictingLayer`.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        steps: Sequence[int],
+        positions: FadedPositions,
+        storage_dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(capacity, storage_dtype=storage_dtype)
+        self._full_capacity = capacity
+        self._steps = tuple(sorted(steps))
+        self._tiers: dict[int, Tier] = {}
+        self._positions = positions
+        self._pools: dict[int, Pool] = {}
+        self._basis: KeyBasis | None = None
+
+    @property
+    def num_kept(self) -> int:
+        """Tokens that each row still holds, packed ones included."""
+        return self.num_buffered + sum(pool.num_tokens for pool in self._pools.values())
+
+    @property
+    def room(self) -> int:
+        """Tokens that fit the buffers without growth."""
+        return self.capacity - self.num_buffered
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes of the buffers, of the packed tokens and of the basis of the keys."""
+        packed = sum(pool.nbytes for pool in self._pools.values())
+        return super().allocated_bytes + packed + (self._basis.nbytes if self._basis else 0)
+
+    @property
+    def basis_bytes(self) -> int:
+        """Bytes of the basis of the keys, which exists once a token is packed."""
+        heads, width = self.keys.shape[1], self.keys.shape[3]
+        return KeyBasis.bytes_for(heads, width)
+
+    @property
+    def layout(self) -> Layout:
+        """How many tokens stand at each step."""
+        counts = (
+            self._pools[bits].num_tokens if bits in self._pools else 0 for bits in self._steps
+        )
+        return Layout((*self._steps, FULL_BITS), (*counts, self.num_buffered))
+
+    @property
+    def step_bytes(self) -> dict[int, int]:
+        """Bytes of one token of one row at each step, full precision included.
+
+        Raises:
+            ModelError: The heads' width can't be quantized.
+        """
+        num_heads = self.keys.shape[1]
+        tiers = self._known_tiers()
+        full = (self.keys.shape[3] + self.values.shape[3]) * self.keys.element_size()
+        packed = {bits: tiers[bits].num_bytes * num_heads for bits in self._steps}
+        return {**packed, FULL_BITS: full * num_heads}
+
+    @property
+    def noises(self) -> dict[int, float]:
+        """What each step loses, see `Tier.noise`."""
+        return {**{bits: tier.noise for bits, tier in self._known_tiers().items()}, FULL_BITS: 0.0}
+
+    def move(self, move: Move, rotation: Rotation, room: int) -> None:
+        """Give tokens up and let others lose precision.
+
+        Args:
+            move: Which tokens stand where from now on.
+            rotation: The rotation of every kept token, in the order before the move.
+            room: Tokens that the buffers have room for behind those at full precision.
+        """
+        with bookkeeping():
+            if self._basis is None and move.after.num_faded:
+                self._basis = self._fitted(rotation)
+            pools = {}
+            for bits, start, stop in move.after.ranges():
+                indices = move.indices[:, start:stop]
+                if bits == FULL_BITS:
+                    self.capacity = stop - start + room
+                    self.keep(indices - move.before.num_faded)
+                elif stop > start:
+                    pools[bits] = self._packed(bits, indices, move.before, rotation)
+            self._pools = pools
+
+    def crop(self, tokens_to_remove: int) -> None:
+        """Take back the newest ``-tokens_to_remove`` tokens, all still at full precision.
+
+        Raises:
+            ValueError: The number is positive, or some of the tokens have lost precision.
+        """
+        if -tokens_to_remove > self.num_buffered:
+            raise ValueError(
+                f"cannot take back {-tokens_to_remove} tokens, only {self.num_buffered} are still "
+                "at full precision; set num_recent to the most that will be taken back"
+            )
+        super().crop(tokens_to_remove)
+
+    def select_rows(self, rows: Tensor) -> None:
+        """Make these rows, in this order, the batch; ``rows`` of shape ``(new_batch,)``, int64."""
+        super().select_rows(rows)
+        with bookkeeping():
+            self._pools = {
+                bits: pool.rows(rows.to(pool.keys.device)) for bits, pool in self._pools.items()
+            }
+
+    def reset(self) -> None:
+        """Forget everything, the basis too, and free the buffers."""
+        super().reset()
+        self.capacity = self._full_capacity
+        self._pools = {}
+        self._basis = None
+
+    def dense(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Unpack the packed tokens and put those at full precision behind them."""
+        if not self._pools:
+            return super().dense(dtype)
+        batch_size, num_heads, _, key_dim = self.keys.shape
+        shape = (batch_size, num_heads, self.num_kept)
+        keys = self.keys.new_empty((*shape, key_dim), dtype=dtype)
+        values = self.values.new_empty((*shape, self.values.shape[3]), dtype=dtype)
+        rotation = self._positions.rotation()
+        for bits, start, stop in self.layout.ranges():
+            part = keys[:, :, start:stop], values[:, :, start:stop]
+            if bits == FULL_BITS:
+                part[0].copy_(self.keys)
+                part[1].copy_(self.values)
+            elif bits in self._pools:
+                self._pools[bits].decode_into(
+                    *part, self._known_tiers()[bits], self._known_basis(), rotation.at(start, stop)
+                )
+        return keys, values
+
+    def _packed(self, bits: int, indices: Tensor, before: Layout, rotation: Rotation) -> Pool:
+        """Gather a step's tokens from where they stand now; rows may differ in where that is."""
+        rows = []
+        for row in range(indices.shape[0]):
+            own = slice(row, row + 1)
+            parts = [
+                self._part(bits, from_bits, own, places, rotation.rows(own).pick(places + start))
+                for from_bits, start, stop in before.ranges()
+                if len(places := _inside(indices[row], start, stop))
+            ]
+            rows.append(Pool.join(parts, dim=2))
+        return Pool.join(rows, dim=0)
+
+    def _part(
+        self, bits: int, from_bits: int, row: slice, places: Tensor, rotation: Rotation
+    ) -> Pool:
+        """Return tokens of one row and one step at another or the same step."""
+        tiers, basis = self._known_tiers(), self._known_basis()
+        tier = tiers[bits]
+        if from_bits == FULL_BITS:
+            keys, values = self.keys[row, :, places], self.values[row, :, places]
+            return Pool.encode(keys, values, tier, basis, rotation)
+        stored = self._pools[from_bits].rows(torch.tensor([row.start], device=places.device))
+        stored = stored.pick(places.unsqueeze(0))
+        if from_bits == bits:
+            return stored
+        keys, values = stored.decode(tiers[from_bits], basis, rotation)
+        return Pool.encode(keys, values, tier, basis, rotation)
+
+    def _fitted(self, rotation: Rotation) -> KeyBasis:
+        """Fit the basis to all tokens, which are still at full precision."""
+        keys = rotation.turn_back(self.keys)  # (batch, heads, n, head_dim)
+        return KeyBasis.fit(keys.transpose(0, 1).flatten(1, 2))
+
+    def _known_tiers(self) -> dict[int, Tier]:
+        """Return the steps for this layer's heads, whose width the first update told."""
+        if not self._tiers:
+            widths = self.keys.shape[3], self.values.shape[3]
+            try:
+                self._tiers = {bits: make_tier(bits, *widths) for bits in self._steps}
+            except ValueError as error:
+                raise ModelError(
+                    f"the cache can't store this model's heads at fewer bits: {error}; "
+                    "turn fading off"
+                ) from error
+        return self._tiers
+
+    def _known_basis(self) -> KeyBasis:
+        assert self._basis is not None, "tokens are packed in a basis"
+        return self._basis
+
+
+def _inside(indices: Tensor, start: int, stop: int) -> Tensor:
+    """Return the indices from ``start`` to before ``stop``, counted from ``start``."""
+    return indices[(indices >= start) & (indices < stop)] - start

@@ -1,0 +1,72 @@
+"""From what the cache knows of its tokens to the move that makes room."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from memdecay.runtime.config import CacheConfig
+from memdecay.runtime.fading import FORGOTTEN, Step, plan_fading
+from memdecay.runtime.fading_layer import FadingLayer
+from memdecay.runtime.metadata import Slots
+from memdecay.runtime.policies import EvictionPolicy
+from memdecay.runtime.precision.layout import FULL_BITS, Move
+
+
+def plan_move(
+    slots: Slots,
+    policy: EvictionPolicy,
+    config: CacheConfig,
+    layers: Sequence[FadingLayer],
+    room: int,
+) -> Move:
+    """Choose which tokens lose precision and which go, so that new ones find room.
+
+    Args:
+        slots: The kept tokens, in the layers' layout.
+        policy: Ranks the tokens; its score counts as the logarithm of a token's expected use.
+        config: The budget and the guards.
+        layers: All layers that fade.
+        room: Tokens at full precision for which room is needed.
+
+    Raises:
+        ModelError: The heads' width can't be quantized.
+    """
+    log_worth = config.fading.worth_exponent * score_in_text_order(slots, policy)
+    is_exact = slots.is_recent(config.fading.num_exact) | slots.is_sink(config.num_sinks)
+    is_recent = slots.is_recent(config.num_recent)
+    return plan_fading(
+        log_worth.masked_fill(slots.is_pad, -math.inf),
+        layers[0].layout,
+        _steps(layers),
+        is_exact,
+        config.budget_tokens - room - _basis_tokens(layers),
+        torch.where(is_recent, config.fading.min_recent_bits, FORGOTTEN),
+        is_recent,
+    )
+
+
+def score_in_text_order(slots: Slots, policy: EvictionPolicy) -> Tensor:
+    """Score slots that are no longer in the order of the text: policies look at neighbours."""
+    order = slots.positions.argsort(dim=1)
+    scores = policy.score(slots.keep(order), ())
+    return torch.empty_like(scores).scatter_(1, order, scores)
+
+
+def _steps(layers: Sequence[FadingLayer]) -> list[Step]:
+    """Add the layers' bytes up and put them in proportion to full precision."""
+    totals = {
+        bits: sum(layer.step_bytes[bits] for layer in layers) for bits in layers[0].step_bytes
+    }
+    noises = layers[0].noises
+    return [Step(bits, count / totals[FULL_BITS], noises[bits]) for bits, count in totals.items()]
+
+
+def _basis_tokens(layers: Sequence[FadingLayer]) -> float:
+    """Return what the bases of the keys take, in tokens at full precision of all rows."""
+    num_rows = int(layers[0].keys.shape[0])
+    full_bytes: int = sum(layer.step_bytes[FULL_BITS] for layer in layers) * num_rows
+    return sum(layer.basis_bytes for layer in layers) / full_bytes

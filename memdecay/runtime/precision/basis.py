@@ -1,0 +1,80 @@
+"""The basis in which one layer's keys are quantized: their mean and principal directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_SHRINKAGE_TOKENS = 32
+"""How many tokens' worth of equal variance in all directions is added to the measured one."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyBasis:
+    """Means and orthonormal directions of every head, those that carry most first.
+
+    Attributes:
+        mean: ``(heads, 1, head_dim)``, float32.
+        directions: ``(heads, head_dim, head_dim)``, float32; a column is a direction.
+    """
+
+    mean: Tensor
+    directions: Tensor
+
+    @classmethod
+    def fit(cls, keys: Tensor) -> KeyBasis:
+        """Find the basis of some keys.
+
+        A few tokens' worth of equal variance is added, so that directions stay sensible for few
+        tokens.
+
+        Args:
+            keys: ``(heads, n, head_dim)``, float, without their rotary position; n at least 1.
+
+        Raises:
+            ValueError: There are no keys.
+        """
+        num_tokens = keys.shape[1]
+        if num_tokens == 0:
+            raise ValueError("keys must hold at least one token, got none")
+        keys = keys.to(torch.float32)
+        mean = keys.mean(dim=1, keepdim=True)
+        centred = keys - mean
+        scatter = centred.transpose(1, 2) @ centred
+        level = scatter.diagonal(dim1=1, dim2=2).mean(dim=1) / num_tokens + 1e-12
+        equal = torch.eye(keys.shape[2], device=keys.device) * level[:, None, None]
+        _, directions = torch.linalg.eigh(scatter + _SHRINKAGE_TOKENS * equal)
+        # Rounded as they are counted: two bytes a number.
+        return cls(_rounded(mean), _rounded(directions.flip(-1)))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the basis, which is worth no more than half precision."""
+        return self.bytes_for(self.directions.shape[0], self.directions.shape[1])
+
+    @staticmethod
+    def bytes_for(num_heads: int, head_dim: int) -> int:
+        """Return the bytes of a basis for so many heads of this width."""
+        return 2 * num_heads * head_dim * (head_dim + 1)
+
+    def into(self, keys: Tensor) -> Tensor:
+        """Return the coordinates of keys ``(..., heads, n, head_dim)``, float32."""
+        return (keys.to(torch.float32) - self.mean) @ self.directions
+
+    def out_of(self, numbers: Tensor, synthesis: Tensor) -> Tensor:
+        """Return the keys of which some stored numbers are left.
+
+        Args:
+            numbers: ``(..., heads, n, num_stored)``, float32.
+            synthesis: Makes them coordinates in this basis, ``(num_stored, head_dim)``.
+
+        Returns:
+            ``(..., heads, n, head_dim)``, float32.
+        """
+        return torch.add(numbers @ (synthesis @ self.directions.transpose(1, 2)), self.mean)
+
+
+def _rounded(values: Tensor) -> Tensor:
+    return values.to(torch.float16).to(torch.float32)

@@ -1,0 +1,95 @@
+"""One layer's tokens at one step of precision, packed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from memdecay.runtime.precision.basis import KeyBasis
+from memdecay.runtime.precision.rotary import Rotation
+from memdecay.runtime.precision.tiers import Tier
+
+_TOKENS_AT_ONCE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Packed keys and values of some tokens.
+
+    Attributes:
+        keys: ``(batch, heads, n, key bytes)``, uint8.
+        values: ``(batch, heads, n, value bytes)``, uint8.
+    """
+
+    keys: Tensor
+    values: Tensor
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of each row."""
+        return self.keys.shape[2]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both."""
+        return self.keys.nbytes + self.values.nbytes
+
+    @classmethod
+    def encode(
+        cls, keys: Tensor, values: Tensor, tier: Tier, basis: KeyBasis, rotation: Rotation
+    ) -> Pool:
+        """Pack keys and values ``(batch, heads, n, head_dim)``."""
+        coordinates = basis.into(rotation.turn_back(keys))
+        return cls(tier.key.encode(coordinates), tier.value.encode(values))
+
+    def decode(self, tier: Tier, basis: KeyBasis, rotation: Rotation) -> tuple[Tensor, Tensor]:
+        """Return keys and values ``(batch, heads, n, head_dim)``, float32."""
+        keys = torch.empty((*self.keys.shape[:3], tier.key.dim), device=self.keys.device)
+        values = torch.empty((*self.values.shape[:3], tier.value.dim), device=self.values.device)
+        self.decode_into(keys, values, tier, basis, rotation)
+        return keys, values
+
+    def decode_into(
+        self, keys: Tensor, values: Tensor, tier: Tier, basis: KeyBasis, rotation: Rotation
+    ) -> None:
+        """Write keys and values into tensors ``(batch, heads, n, head_dim)`` of any dtype.
+
+        Runs of tokens go through all steps one after the other: what one step wrote is still in
+        the processor's cache when the next one reads it.
+        """
+        key_synthesis = tier.key.synthesis(keys.device)
+        value_synthesis = tier.value.synthesis(values.device)
+        run = self.num_tokens if keys.is_cuda else _TOKENS_AT_ONCE
+        for start in range(0, self.num_tokens, run):
+            part = slice(start, start + run)
+            stored = tier.key.dequantize(self.keys[:, :, part])
+            turned = rotation.at(start, start + run).turn(basis.out_of(stored, key_synthesis))
+            keys[:, :, part].copy_(turned)
+            stored = tier.value.dequantize(self.values[:, :, part])
+            values[:, :, part].copy_(stored @ value_synthesis)
+
+    def pick(self, indices: Tensor) -> Pool:
+        """Return these tokens of each row, ``indices`` of shape ``(batch, n)``, int64."""
+        return Pool(_pick(self.keys, indices), _pick(self.values, indices))
+
+    def rows(self, rows: Tensor) -> Pool:
+        """Return these rows, ``rows`` of shape ``(new_batch,)``, int64."""
+        return Pool(self.keys.index_select(0, rows), self.values.index_select(0, rows))
+
+    @classmethod
+    def join(cls, pools: Sequence[Pool], dim: int) -> Pool:
+        """Put pools one behind the other along rows (0) or tokens (2)."""
+        if len(pools) == 1:
+            return pools[0]
+        return cls(
+            torch.cat([pool.keys for pool in pools], dim=dim),
+            torch.cat([pool.values for pool in pools], dim=dim),
+        )
+
+
+def _pick(packed: Tensor, indices: Tensor) -> Tensor:
+    index = indices[:, None, :, None].expand(-1, packed.shape[1], -1, packed.shape[3])
+    return packed.gather(2, index)
