@@ -31,6 +31,7 @@ async def request_events(
     """
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[Event] = asyncio.Queue()
+    ended = asyncio.Event()
 
     def listen(event: Event) -> None:
         # The loop may be closed when a server ends while a request still runs.
@@ -40,23 +41,26 @@ async def request_events(
     submitting = asyncio.ensure_future(asyncio.to_thread(engine.submit, request, listen))
     try:
         await asyncio.shield(submitting)
-        yield _until_the_last(queue)
+        yield _until_the_last(queue, ended)
     finally:
-        # Where the client went during the submission itself, that ends first.
-        submitting.add_done_callback(lambda done: _cancel_taken_in(engine, request, done))
+        if not ended.is_set():
+            # Where the client went during the submission itself, that ends first.
+            submitting.add_done_callback(lambda done: _cancel_taken_in(engine, request, done))
 
 
-async def _until_the_last(queue: asyncio.Queue[Event]) -> AsyncIterator[Event]:
-    while True:
+async def _until_the_last(
+    queue: asyncio.Queue[Event], ended: asyncio.Event
+) -> AsyncIterator[Event]:
+    while not ended.is_set():
         event = await queue.get()
-        yield event
         if isinstance(event, Finished | Failed):
-            return
+            ended.set()
+        yield event
 
 
 def _cancel_taken_in(
     engine: ServingEngine, request: GenerationRequest, done: asyncio.Future[object]
 ) -> None:
     if not done.cancelled() and done.exception() is None:
-        # Does nothing to a request that has ended.
-        engine.cancel(request.request_id)
+        # The engine may be in the middle of a step, for which the loop must not wait.
+        done.get_loop().run_in_executor(None, engine.cancel, request.request_id)

@@ -28,6 +28,7 @@ from memdecay.serving.engine.warm_up import PrefixKeeper
 logger = logging.getLogger(__name__)
 
 _DECODED_TOKENS_PER_SNAPSHOT = 32
+_FAILED = "the server failed on this request; its session is read again next time"
 
 
 class EngineCore:
@@ -198,7 +199,13 @@ class EngineCore:
                 store.remove(session)
             return False
         was_known = bool(len(session.transcript.tokens))
-        beginning = self.parts.beginner.begin(turn, session)
+        try:
+            beginning = self.parts.beginner.begin(turn, session)
+        except Exception:  # No memory on the device, for example: the other requests go on.
+            logger.exception("a session could not be brought to the device")
+            self._forget(session)
+            self._fail_waiting(turn, ErrorKind.INTERNAL, _FAILED)
+            return True
         session.is_running = True
         self.counters.prompt_tokens += len(turn.prompt.tokens)
         if beginning.origin == "session":
@@ -243,8 +250,7 @@ class EngineCore:
         if logits is None:
             return
         for turn, row in zip(turns, logits, strict=True):
-            if not self._choose(turn, row):
-                self.answering.remove(turn)
+            self._choose(turn, row)
 
     def _run(self, turns: Sequence[Turn], tokens: Sequence[TokenTable]) -> Tensor | None:
         """Run a forward; where it fails, its requests fail and their sessions are given up."""
@@ -295,9 +301,8 @@ class EngineCore:
 
     def _fail(self, turn: Turn) -> None:
         """End a request whose forward failed: its session's memory may be half written."""
-        message = "the model failed on this request; its session is read again next time"
         self.counters.failed[ErrorKind.INTERNAL] += 1
-        turn.fail(ErrorKind.INTERNAL, message)
+        turn.fail(ErrorKind.INTERNAL, _FAILED)
         self._release(turn)
         self._forget(turn.session)
 

@@ -81,10 +81,10 @@ def make_parts(
         ConfigError: The policy is unknown.
         StorageError: The folder of sessions can't be made.
     """
-    template = make_cache(llm, config.cache, tagger)  # Checks the classifier, once.
+    template = make_cache(llm, config.cache, tagger)
 
     def new_memory() -> SessionMemory:
-        cache = DecayCache(llm.model.config, config.cache, template.region_table)
+        cache = make_cache(llm, config.cache, tagger)
         return SessionMemory(cache, None if tagger is None else StreamingTagger(tagger))
 
     store = SessionStore()

@@ -9,8 +9,11 @@ import torch
 from torch import Tensor
 
 from memdecay.runtime.cache import DecayCache
+from memdecay.runtime.fading_layer import FadingLayer
 from memdecay.runtime.layer import EvictingLayer, bookkeeping
 from memdecay.runtime.metadata import Slots
+from memdecay.runtime.precision.basis import KeyBasis
+from memdecay.runtime.precision.pool import Pool
 from memdecay.serving.engine.model.memory import SessionMemory
 
 _CACHE = "cache."
@@ -85,28 +88,56 @@ def _cache_state(cache: DecayCache) -> dict[str, Tensor]:
     state["slots.num_seen"] = torch.tensor(slots.num_seen)
     state["evicted"] = cache._evicted
     state["num_evicted"] = torch.tensor(cache._num_evicted)
+    if cache._faded is not None:
+        state["faded_positions"] = cache._faded._positions
     for index, layer in enumerate(cache.layers):
-        state[f"layers.{index}.keys"] = layer.keys
-        state[f"layers.{index}.values"] = layer.values
-        state[f"layers.{index}.num_seen"] = torch.tensor(layer.get_seq_length())
+        for name, value in _layer_state(layer).items():
+            state[f"layers.{index}.{name}"] = value
+    return state
+
+
+def _layer_state(layer: Any) -> dict[str, Tensor]:
+    state = {
+        "keys": layer.keys,
+        "values": layer.values,
+        "num_seen": torch.tensor(layer.get_seq_length()),
+    }
+    if isinstance(layer, FadingLayer):
+        state["capacity"] = torch.tensor(layer.capacity)
+        for bits, pool in layer._pools.items():
+            state |= {f"pools.{bits}.keys": pool.keys, f"pools.{bits}.values": pool.values}
+        if layer._basis is not None:
+            state["basis.mean"] = layer._basis.mean
+            state["basis.directions"] = layer._basis.directions
     return state
 
 
 def _load_cache(cache: DecayCache, state: Mapping[str, Tensor]) -> None:
     for index, layer in enumerate(cache.layers):
-        keys, values = (state[f"layers.{index}.{name}"] for name in ("keys", "values"))
-        _load_layer(layer, keys, values, int(state[f"layers.{index}.num_seen"]))
+        _load_layer(layer, _part(state, f"layers.{index}."))
         if isinstance(layer, EvictingLayer):
             cache._bytes.replace(0, layer.allocated_bytes)
+    if cache._faded is not None:
+        cache._faded.set(state["faded_positions"])
     columns = {name: state[f"slots.{name}"] for name in _SLOT_COLUMNS}
     cache._slots = Slots(**columns, num_seen=int(state["slots.num_seen"]))
     cache._evicted = state["evicted"]
     cache._num_evicted = int(state["num_evicted"])
 
 
-def _load_layer(layer: Any, keys: Tensor, values: Tensor, num_seen: int) -> None:
-    layer.update(keys, values)
-    if isinstance(layer, EvictingLayer):
-        layer.num_seen = num_seen
-    else:
-        layer.cumulative_length = num_seen
+def _load_layer(layer: Any, state: Mapping[str, Tensor]) -> None:
+    if isinstance(layer, FadingLayer):
+        layer.capacity = int(state["capacity"])
+    layer.update(state["keys"], state["values"])
+    if not isinstance(layer, EvictingLayer):
+        layer.cumulative_length = int(state["num_seen"])
+        return
+    layer.num_seen = int(state["num_seen"])
+    if isinstance(layer, FadingLayer):
+        layer._pools = {
+            bits: Pool(state[f"pools.{bits}.keys"], state[f"pools.{bits}.values"])
+            for bits in layer._steps
+            if f"pools.{bits}.keys" in state
+        }
+        if "basis.mean" in state:
+            layer._basis = KeyBasis(state["basis.mean"], state["basis.directions"])

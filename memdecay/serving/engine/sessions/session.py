@@ -53,7 +53,8 @@ class MemoryFacts:
                 region.label: n for region, n in cache.evicted_per_region().items()
             },
             kv_bytes=cache.allocated_bytes,
-            occupied_bytes=cache.tokens_kept * cache.bytes_per_token,
+            # Tokens that have lost precision take less than this.
+            occupied_bytes=min(cache.tokens_kept * cache.bytes_per_token, cache.allocated_bytes),
         )
 
 

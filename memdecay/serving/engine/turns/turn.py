@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from memdecay.runtime.transcript import TokenTable
 from memdecay.serving.engine.events import (
     Delta,
     Divergence,
+    Event,
     Failed,
     Finished,
     FinishReason,
@@ -27,6 +29,8 @@ from memdecay.serving.engine.request import ErrorKind, GenerationRequest
 from memdecay.serving.engine.sessions.session import ServedSession
 from memdecay.serving.engine.turns.answer import Answer
 from memdecay.serving.engine.turns.prompt import Prompt
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ class Turn:
         """Note the session and tell of it."""
         self.beginning = beginning
         self.begun_at = now
-        self.listener(
+        self._emit(
             Started(
                 session_id=beginning.session.session_id,
                 num_prompt_tokens=len(self.prompt.tokens),
@@ -153,7 +157,7 @@ class Turn:
         """
         beginning = self.beginning
         assert beginning is not None, "the request has begun"
-        self.listener(
+        self._emit(
             Finished(
                 finish_reason=reason,
                 text=self.answer.text,
@@ -171,13 +175,20 @@ class Turn:
 
     def fail(self, kind: ErrorKind, message: str) -> None:
         """Tell of an end without an answer."""
-        self.listener(Failed(kind, message))
+        self._emit(Failed(kind, message))
+
+    def _emit(self, event: Event) -> None:
+        try:
+            self.listener(event)
+        except Exception:  # A client's fault must not end the engine.
+            logger.exception("a listener failed; its request is cancelled")
+            self.is_cancelled = True
 
     def _tell(self, text: str) -> None:
         if text:
             new_ids = self.answer.token_ids[self.num_reported :]
             self.num_reported = max(self.num_reported, len(self.answer))
-            self.listener(Delta(text, new_ids))
+            self._emit(Delta(text, new_ids))
 
     def _timings(self, now: float) -> Timings:
         assert self.begun_at is not None, "the request has begun"
