@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -114,21 +115,43 @@ def calibrate(
     tokens = tagged_tokens(artifact, store)
     if not len(tokens):
         raise TraceError("no token of the traces is labelled; give traces whose spans hold text")
+    return report_on(tokens, traces, artifact, llm.tokenizer, config, baseline)
+
+
+def report_on(
+    tokens: TaggedTokens,
+    traces: Sequence[Trace],
+    artifact: ClassifierArtifact,
+    tokenizer: Any,
+    config: CalibrationConfig,
+    baseline: Baseline | None = None,
+) -> CalibrationReport:
+    """Measure tokens that a classifier has tagged; see `calibrate`.
+
+    Args:
+        tokens: The labelled tokens of the traces, at least one.
+        traces: The traces.
+        artifact: The classifier that tagged them.
+        tokenizer: The LLM's tokenizer.
+        config: What the report holds.
+        baseline: An earlier report to compare with.
+    """
     digests = [trace_digest(trace) for trace in traces]
-    trained_on = set(artifact.card.trained_on)
-    is_seen = np.array([digest in trained_on for digest in digests])
+    sources = [trace.source for trace in traces]
+    is_seen = np.isin(digests, artifact.card.trained_on)
     part, measured = _choose_part(tokens, is_seen)
-    rng = np.random.default_rng(config.seed)
-    temperature = artifact.card.temperature
     undivided = dataclasses.replace(
-        measured, region_probs=without_temperature(measured.region_probs, temperature)
+        measured,
+        region_probs=without_temperature(measured.region_probs, artifact.card.temperature),
     )
-    found = figures(measured, undivided, config.num_resamples, rng)
+    rng = np.random.default_rng(config.seed)
+    num_resamples = config.num_resamples
+    found = figures(measured, undivided, num_resamples, rng)
     present = np.unique(measured.trace).tolist()
     rows = TraceRows(tuple(digests[index] for index in present), found.sums)
     drift = None if baseline is None else compare(rows, baseline.rows, config.drift)
     gaps = gap_tests(found.sums, GAP_TOLERANCE, config.drift.alpha)
-    sources = [trace.source for trace in traces]
+    wrong = wrong_spans(measured, config.num_worst)
     return CalibrationReport(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         classifier=_facts(artifact, undivided),
@@ -137,15 +160,10 @@ def calibrate(
         parts=_parts(tokens, is_seen, part),
         figures=found,
         spans=span_scores(measured),
-        coverage=coverage(measured, config.target_accuracy, config.num_resamples, rng),
-        sources=by_source(measured, sources, config.num_resamples, rng),
-        positions=by_position(measured, config.num_resamples, rng),
-        worst=with_texts(
-            wrong_spans(measured, config.num_worst),
-            traces,
-            llm.tokenizer,
-            show_text=config.show_text,
-        ),
+        coverage=coverage(measured, config.target_accuracy, num_resamples, rng),
+        sources=by_source(measured, sources, num_resamples, rng),
+        positions=by_position(measured, num_resamples, rng),
+        worst=with_texts(wrong, traces, tokenizer, show_text=config.show_text),
         gaps=gaps,
         drift=drift,
         baseline=None if baseline is None else _baseline_facts(baseline, artifact),

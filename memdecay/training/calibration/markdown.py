@@ -47,7 +47,7 @@ def _top(report: CalibrationReport) -> str:
     lines = [
         f"# {verdict.title}",
         "",
-        *(f"- {in_markdown(reason)}" for reason in verdict.reasons),
+        *(f"- {reason}" for reason in verdict.reasons),
         "",
         f"**{training_notice(report)}**",
         "",
@@ -132,7 +132,7 @@ def _spans(report: CalibrationReport) -> str:
 def _slices(title: str, what: str, slices: Sequence[Slice]) -> str:
     rows = (
         (
-            item.name,
+            in_markdown(item.name),
             with_spread(item.accuracy),
             number(item.macro_f1.value),
             number(item.ece.value),
@@ -164,13 +164,16 @@ def _parts(report: CalibrationReport) -> str:
 def _section(section: Section) -> str:
     parts = [f"## {in_markdown(section.title)}", *map(in_markdown, section.paragraphs)]
     if section.table is not None:
-        parts.append(_table(section.table.header, section.table.rows))
+        header, *rows = [
+            tuple(map(in_markdown, row)) for row in (section.table.header, *section.table.rows)
+        ]
+        parts.append(_table(header, rows))
     return "\n\n".join(parts)
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     def line(cells: Iterable[str]) -> str:
-        return f"| {' | '.join(in_markdown(cell) for cell in cells)} |"
+        return f"| {' | '.join(cells)} |"
 
     rule = f"|{'---|' * len(header)}"
     return "\n".join([line(header), rule, *map(line, rows)])

@@ -96,9 +96,9 @@ def trace_sums(tokens: TaggedTokens) -> TraceSums:
         confusion=_sum_cells(row, cell, shape),
         slots=_sum_slots(row, num_rows, confidence, predicted == tokens.labels),
         tagged_confidence=_sum_cells(row, predicted, (num_rows, NUM_REGIONS), confidence),
-        nll=np.bincount(row, -np.log(np.maximum(label_probs, _LEAST_PROBABILITY)), num_rows),
+        nll=_sum_rows(row, num_rows, -np.log(np.maximum(label_probs, _LEAST_PROBABILITY))),
         # sum_k (p_k - y_k)^2 = sum_k p_k^2 - 2 p_label + 1
-        brier=np.bincount(row, squares - 2 * label_probs + 1, num_rows),
+        brier=_sum_rows(row, num_rows, squares - 2 * label_probs + 1),
     )
 
 
@@ -141,6 +141,10 @@ def _sum_slots(
         ],
         axis=-1,
     )
+
+
+def _sum_rows(row: NDArray[np.int64], num_rows: int, values: Sums) -> Sums:
+    return np.bincount(row, values, num_rows).astype(np.float64)
 
 
 def _sum_cells(

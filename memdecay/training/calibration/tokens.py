@@ -58,7 +58,8 @@ class TaggedTokens:
     @property
     def predicted(self) -> NDArray[np.int64]:
         """The most probable region of each token, ``(n,)`` int64."""
-        return self.region_probs.argmax(axis=1)
+        predicted: NDArray[np.int64] = self.region_probs.argmax(axis=1)
+        return predicted
 
     @property
     def confidence(self) -> NDArray[np.float32]:
@@ -124,4 +125,5 @@ def without_temperature(
     """
     logits = temperature * logits_of(region_probs).astype(np.float64)
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    undivided: NDArray[np.float32] = weights / weights.sum(axis=1, keepdims=True)
+    return undivided.astype(np.float32)

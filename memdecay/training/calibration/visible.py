@@ -11,7 +11,8 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _LAYOUT = "\n\t"
 _MARKS = frozenset({"Mn", "Me"})
 _MAX_MARKS = 3
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~>-])")
+# Marks anywhere, and what makes a heading, a list or a quotation at the beginning.
+_MARKDOWN = re.compile(r"([\\`*_\[\]|~]|^[#+=>-]|(?<=^\d)[.)])")
 
 
 def visible(text: str) -> str:

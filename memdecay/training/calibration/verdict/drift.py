@@ -138,14 +138,14 @@ def compare(fresh: TraceRows, baseline: TraceRows, config: DriftConfig) -> Drift
     rng = np.random.default_rng(config.seed)
     if all(digest in place for digest in fresh.digests):
         same = baseline.sums.rows([place[digest] for digest in fresh.digests])
-        sampling = _Swapping(fresh.sums, same, config.num_resamples, rng)
-        return _test(sampling, PAIRED, config)
+        swapping = _Swapping(fresh.sums, same, config.num_resamples, rng)
+        return _test(swapping, PAIRED, config)
     own = set(fresh.digests)
     others = [row for row, digest in enumerate(baseline.digests) if digest not in own]
     # With nothing left the overlap can't be helped.
     rest = baseline.sums.rows(others) if others else baseline.sums
-    sampling = _Shuffling(fresh.sums, rest, config.num_resamples, rng)
-    return _test(sampling, INDEPENDENT, config)
+    shuffling = _Shuffling(fresh.sums, rest, config.num_resamples, rng)
+    return _test(shuffling, INDEPENDENT, config)
 
 
 class _Sampling:
