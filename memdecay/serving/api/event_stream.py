@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
 from starlette.responses import Response
@@ -37,7 +37,7 @@ class EventStream(Response):
 
     def __init__(
         self,
-        events: AsyncIterator[bytes],
+        events: AsyncGenerator[bytes],
         close: Callable[[], Awaitable[None]],
         headers: Mapping[str, str],
         send_timeout_s: float,
@@ -63,6 +63,7 @@ class EventStream(Response):
         except OSError:
             _LOGGER.info("the connection of a stream broke")
         finally:
+            await self._events.aclose()
             await self._close()
 
     async def _send_all(self, send: Send) -> None:
@@ -78,5 +79,5 @@ class EventStream(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_part(self, send: Send, part: bytes) -> None:
-        sending = send({"type": "http.response.body", "body": part, "more_body": True})
-        await asyncio.wait_for(sending, self._send_timeout_s)
+        async with asyncio.timeout(self._send_timeout_s):
+            await send({"type": "http.response.body", "body": part, "more_body": True})

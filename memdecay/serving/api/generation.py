@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ class Caller:
 
     Attributes:
         tenant: The tenant.
-        request_id: The request's name.
+        request_id: The request's name, which the client may have chosen.
         session_id: The session that a header names; None if none does.
     """
 
@@ -113,7 +114,8 @@ def _generation(body: SamplingFields, caller: Caller, **fields: Any) -> Generati
             stop=body.stops,
             cache_salt=body.cache_salt,
             prompt_cache_key=body.prompt_cache_key or "",
-            request_id=caller.request_id,
+            # Two tenants may give the same name, and cancelling goes by it.
+            request_id=f"{caller.request_id}-{uuid.uuid4().hex[:12]}",
             **fields,
         )
     except ValueError as error:

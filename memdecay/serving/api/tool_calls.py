@@ -151,7 +151,7 @@ def _read_call(body: str) -> Call | None:
 def _fitting(
     functions: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    called = _called_since_the_user(messages)
+    called = _called(messages, [function["name"] for function in functions])
     words = set(_WORD.findall(_newest_text(messages).lower()))
 
     def rank(function: Mapping[str, Any]) -> tuple[int, int]:
@@ -161,13 +161,28 @@ def _fitting(
     return min(functions, key=rank)
 
 
-def _called_since_the_user(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+def _called(messages: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
+    """Return the tools that were called since the user spoke last.
+
+    Some clients write calls into an assistant's text and results into a user's message: behind an
+    assistant that names a tool, no user speaks.
+    """
     called: list[str] = []
-    for message in reversed(messages):
-        if message["role"] == "user":
+    before = [*messages[:1], *messages[:-1]]
+    for message, earlier in zip(reversed(messages), reversed(before), strict=True):
+        if message["role"] == "user" and not _named(earlier, names):
             break
-        called.extend(call["function"]["name"] for call in message.get("tool_calls") or ())
+        called += _named(message, names)
     return called
+
+
+def _named(message: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    if message["role"] != "assistant":
+        return []
+    if calls := message.get("tool_calls"):
+        return [call["function"]["name"] for call in calls]
+    text = content_text(message.get("content"))
+    return [name for name in names if name in text]
 
 
 def _newest_text(messages: Sequence[Mapping[str, Any]]) -> str:

@@ -35,7 +35,8 @@ class BodyLimit:
             return
         try:
             self._check_claim(Headers(scope=scope).get("content-length"))
-            body = await asyncio.wait_for(self._read(receive), self._timeout_s)
+            async with asyncio.timeout(self._timeout_s):
+                body = await self._read(receive)
         except ApiError as error:
             await error.response()(scope, receive, send)
         except TimeoutError:

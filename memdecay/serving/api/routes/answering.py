@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack
 
 from fastapi import Request
@@ -41,7 +41,7 @@ async def answer_in_stream(
     services: Services,
     request: Request,
     prepared: Prepared,
-    events: Callable[[Turn, float], AsyncIterator[bytes]],
+    events: Callable[[Turn, float], AsyncGenerator[bytes]],
 ) -> Response:
     """Return a stream once the request has begun, so that a refusal still has its status.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -86,7 +86,7 @@ class _ChatReply:
         headers = started_headers(started, self._prepared.compressed) | finished_headers(finished)
         return json_response(completion.model_dump(mode="json"), headers=headers)
 
-    async def stream(self, turn: Turn, ping_s: float) -> AsyncIterator[bytes]:
+    async def stream(self, turn: Turn, ping_s: float) -> AsyncGenerator[bytes]:
         """Yield the answer's events."""
         yield self._chunk(Delta(role="assistant", content=""))
         reader = ToolCallReader() if self._prepared.reads_calls else None

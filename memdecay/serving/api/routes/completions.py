@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Literal
 
 from fastapi import APIRouter, Request
@@ -68,7 +68,7 @@ class _Reply:
             headers=started_headers(started, ()) | finished_headers(finished),
         )
 
-    async def stream(self, turn: Turn, ping_s: float) -> AsyncIterator[bytes]:
+    async def stream(self, turn: Turn, ping_s: float) -> AsyncGenerator[bytes]:
         """Yield the answer's events."""
         while not isinstance(event := await turn.next(ping_s), Finished):
             if event is None:
