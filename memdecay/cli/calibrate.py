@@ -33,6 +33,7 @@ from memdecay.training.calibration import (
     calibrate as measure,
 )
 from memdecay.training.calibration.baseline import read_baseline
+from memdecay.training.calibration.page.html import check_page
 from memdecay.training.calibration.verdict.drift import DriftConfig
 from memdecay.training.calibration.verdict.verdict import Status
 from memdecay.training.calibration.wording import training_notice
@@ -89,6 +90,8 @@ def calibrate(
     classifier was trained on are named and measured apart.
     """
     check_writable(out, is_folder=True)
+    if html:
+        check_page()
     if fail_on_drift and baseline is None:
         raise ConfigError("--fail-on-drift needs an earlier report to compare with; add --baseline")
     with option_errors():

@@ -29,7 +29,7 @@ from memdecay.training.calibration.report import (
     Part,
 )
 from memdecay.training.calibration.slices import by_position, by_source
-from memdecay.training.calibration.spans import span_scores
+from memdecay.training.calibration.spans import span_evaluator, span_scores
 from memdecay.training.calibration.tokens import (
     TaggedTokens,
     logits_of,
@@ -110,6 +110,7 @@ def calibrate(
         ArtifactError: ONNX Runtime cannot open the graph.
     """
     config = config or CalibrationConfig()
+    span_evaluator()  # Found missing now rather than after the work.
     layer = artifact.card.feature_layout.layer
     store = extract(traces, llm, layer, store_dir, progress=progress)
     tokens = tagged_tokens(artifact, store)

@@ -56,7 +56,7 @@ def span_scores(tokens: TaggedTokens) -> Mapping[str, SpanScore]:
     Raises:
         ConfigError: nervaluate is not installed.
     """
-    evaluator = _evaluator()
+    evaluator = span_evaluator()
     document = runs(tokens, np.zeros(len(tokens), np.int64))
     labelled = _documents(tokens, tokens.labels, document)
     tagged = _documents(tokens, tokens.predicted, document)
@@ -66,7 +66,12 @@ def span_scores(tokens: TaggedTokens) -> Mapping[str, SpanScore]:
     return {"all": _score(results["overall"])} | found
 
 
-def _evaluator() -> Any:
+def span_evaluator() -> Any:
+    """Return nervaluate's evaluator.
+
+    Raises:
+        ConfigError: nervaluate is not installed.
+    """
     try:
         from nervaluate import Evaluator
     except ImportError as error:

@@ -10,6 +10,7 @@ from memdecay.classifier.errors import ConfigError
 from memdecay.classifier.regions import REGION_LABELS
 from memdecay.training.calibration import wording
 from memdecay.training.calibration.page import charts
+from memdecay.training.calibration.page.drawing import Chart
 from memdecay.training.calibration.report import CalibrationReport, Part
 from memdecay.training.calibration.section import Section
 from memdecay.training.calibration.verdict.verdict import GAP_TOLERANCE
@@ -50,6 +51,16 @@ def to_html(report: CalibrationReport, sections: Sequence[Section] = ()) -> str:
         wording=wording,
     )
     return text
+
+
+def check_page() -> None:
+    """Find out early whether a page can be made.
+
+    Raises:
+        ConfigError: jinja2 or matplotlib is not installed.
+    """
+    _environment()
+    Chart()
 
 
 def _environment() -> Any:
