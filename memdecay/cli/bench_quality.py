@@ -146,6 +146,15 @@ def quality(
     ] = False,
     model: ModelOption = "smollm2",
     dtype: DtypeOption = "auto",
+    kv_dtype: Annotated[
+        str,
+        typer.Option(
+            "--kv-dtype",
+            help="What keys and values are stored in at full precision, and the full cache's bytes "
+            "counted in: float32, bfloat16, float16, or auto for the model's own.",
+            rich_help_panel="Model",
+        ),
+    ] = "auto",
     device: DeviceOption = "auto",
     config: ConfigOption = None,  # noqa: ARG001  Its callback has set the defaults.
 ) -> None:
@@ -164,6 +173,7 @@ def quality(
             probes_per_cell=probes,
             continuation_tokens=continuation,
             num_recent=num_recent,
+            kv_dtype=None if kv_dtype == "auto" else kv_dtype,
         )
     check_writable(out, is_folder=True)
     settings = load_regions(regions)
@@ -175,6 +185,7 @@ def quality(
         quality_config,
         _taggers(artifact, settings, llm),
         "none" if classifier is None else "rules" if artifact is None else "classifier",
+        settings,
     )
     benchmark = QualityBenchmark(
         contestants,

@@ -3,14 +3,17 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memdecay.classifier.errors import BudgetError, ConfigError
 from memdecay.runtime.bench.caches.headwise_methods import HEADWISE
 from memdecay.runtime.bench.caches.make import Contestants
-from memdecay.runtime.bench.caches.variants import parse_variant
+from memdecay.runtime.bench.caches.variants import Variant, parse_variant
 from memdecay.runtime.bench.quality import run as run_module
+from memdecay.runtime.bench.quality.case import QualityCase
+from memdecay.runtime.bench.quality.reference import Reference
 from memdecay.runtime.bench.quality.row import QualityRow
 from memdecay.runtime.bench.quality.run import Places, QualityBenchmark
 from memdecay.runtime.policies import POLICIES
@@ -20,7 +23,7 @@ from tests.runtime.bench.traces import SMALL, case, language_model
 EVERYTHING = (*POLICIES, *HEADWISE, "memdecay@rules", "memdecay@gold", "memdecay@none+no-caps")
 
 
-def benchmark(folder: Path, **options: object) -> QualityBenchmark:
+def benchmark(folder: Path, **options: Any) -> QualityBenchmark:
     contestants = Contestants(language_model(), SMALL, {"rules": RuleTagger()})
     return QualityBenchmark(contestants, Places(folder, folder / "references"), **options)
 
@@ -92,13 +95,13 @@ def test_killed_run_goes_on_and_repeats_nothing(
     evaluate, make_reference = run_module.evaluate, run_module.make_reference
     references: list[str] = []
 
-    def counting(variant, budget, case, *rest):  # type: ignore[no-untyped-def]
+    def counting(variant: Variant, budget: float, case: QualityCase, *rest: Any) -> QualityRow:
         if len(done) == 2:
             raise KeyboardInterrupt
         done.append((case.trace.id, variant.name))
         return evaluate(variant, budget, case, *rest)
 
-    def counting_references(folder, case, *rest):  # type: ignore[no-untyped-def]
+    def counting_references(folder: Path, case: QualityCase, *rest: Any) -> Reference:
         references.append(case.trace.id)
         return make_reference(folder, case, *rest)
 

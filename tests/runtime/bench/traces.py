@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from functools import cache
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.tiny import tiny_language_model
 
 SMALL = QualityConfig(
     chunk_tokens=16,
-    max_scored=64,
+    max_scored=256,
     copy_distance=40,
     cue_tokens=4,
     recall_tokens=8,
@@ -32,6 +33,11 @@ def language_model() -> LanguageModel:
     return tiny_language_model(max_position_embeddings=4096, initializer_range=0.2)
 
 
+def _letters(seed: int) -> str:
+    """Return letters that stand nowhere else."""
+    return "".join(random.Random(seed).choices("bdfghjklmnpqrstvwxz", k=30))
+
+
 def messages(num_rounds: int) -> tuple[dict[str, Any], ...]:
     """Return a session with structured calls, calls as text, and a code that is copied."""
     said: list[dict[str, Any]] = [
@@ -42,7 +48,7 @@ def messages(num_rounds: int) -> tuple[dict[str, Any], ...]:
         said += [
             {"role": "user", "content": f"Look at part {i} and say what the file holds."},
             {"role": "assistant", "content": f"I read part {i}.", "tool_calls": [call]},
-            {"role": "tool", "content": f"def part_{i}(path: str) -> int: return {i * 37 % 11}"},
+            {"role": "tool", "content": f"def part_{i}(path): {_letters(i)}"},
         ]
     said.append({"role": "assistant", "content": "Done: the code word is zebra-41-quartz-77."})
     return tuple(said)
@@ -68,4 +74,6 @@ def trace(num_rounds: int = 8, *, is_labelled: bool = False) -> QualityTrace:
 @cache
 def case(num_rounds: int = 8, *, is_labelled: bool = False) -> QualityCase:
     """Return the prepared session."""
-    return prepare_case(trace(num_rounds, is_labelled=is_labelled), language_model().tokenizer, SMALL)
+    return prepare_case(
+        trace(num_rounds, is_labelled=is_labelled), language_model().tokenizer, SMALL
+    )

@@ -69,4 +69,5 @@ def cache_config(policy: str, budget: float, num_tokens: int, config: QualityCon
         num_sinks=config.num_sinks,
         num_recent=config.num_recent,
         policy=policy,
+        storage_dtype=config.kv_dtype,
     )

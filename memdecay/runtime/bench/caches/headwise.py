@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from memdecay.classifier.decoder import find_decoder
-from memdecay.classifier.llm import LanguageModel
+from memdecay.classifier.llm import DTYPES, LanguageModel
 from memdecay.runtime.attention_mass import attention_probs
 from memdecay.runtime.bench.caches.headwise_methods import HeadwiseMethod
 from memdecay.runtime.config import CacheConfig
@@ -27,6 +27,12 @@ class HeadwiseLayer(CacheLayerMixin):  # type: ignore[misc]
 
     Args:
         method: Ranks the tokens.
+        dtype: What keys and values are rounded to, and their bytes counted in; None for the
+            model's own.
+
+    Attributes:
+        positions_in_forward: Positions of the tokens that the newest forward saw, shape
+            ``(batch, num_key_value_heads, kept)``, int64.
     """
 
     keys: Any
@@ -34,10 +40,12 @@ class HeadwiseLayer(CacheLayerMixin):  # type: ignore[misc]
     is_sliding = False
     is_compileable = False
 
-    def __init__(self, method: HeadwiseMethod) -> None:
+    def __init__(self, method: HeadwiseMethod, dtype: torch.dtype | None = None) -> None:
         super().__init__()
+        self._dtype = dtype
         self.num_seen = 0
         self._method = method
+        self.positions_in_forward = torch.empty(0)
         self._positions = torch.empty(0)
         self._attention = torch.empty(0)
 
@@ -45,6 +53,12 @@ class HeadwiseLayer(CacheLayerMixin):  # type: ignore[misc]
     def num_kept(self) -> int:
         """Tokens that every head holds."""
         return int(self.keys.shape[2]) if self.is_initialized else 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the keys and values that are held."""
+        itemsize = (self._dtype or self.keys.dtype).itemsize
+        return int(self.keys.numel() + self.values.numel()) * itemsize
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Start empty, for tensors of this shape, dtype and device."""
@@ -59,11 +73,16 @@ class HeadwiseLayer(CacheLayerMixin):  # type: ignore[misc]
         """Append a forward's keys and values, each ``(batch, heads, q, head_dim)``."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
+        if self._dtype is not None:
+            key_states, value_states = (
+                states.to(self._dtype).to(states.dtype) for states in (key_states, value_states)
+            )
         num_new = key_states.shape[2]
         new = torch.arange(self.num_seen, self.num_seen + num_new, device=key_states.device)
         self.keys = torch.cat([self.keys, key_states], dim=2)
         self.values = torch.cat([self.values, value_states], dim=2)
         self._positions = torch.cat([self._positions, new.expand(*key_states.shape[:3])], dim=2)
+        self.positions_in_forward = self._positions
         self._attention = nn.functional.pad(self._attention, (0, num_new))
         self.num_seen += num_new
         return self.keys, self.values
@@ -112,7 +131,8 @@ class HeadwiseRunner:
         self._llm = llm
         self._method = method
         self._config = config
-        self._layers = [HeadwiseLayer(method) for _ in range(llm.num_layers)]
+        dtype = None if config.storage_dtype is None else DTYPES[config.storage_dtype]
+        self._layers = [HeadwiseLayer(method, dtype) for _ in range(llm.num_layers)]
         self._cache = Cache(layers=self._layers)
         parameters = inspect.signature(llm.model.forward).parameters
         self._cache_name = "cache" if "cache" in parameters else "past_key_values"
@@ -141,7 +161,7 @@ class HeadwiseRunner:
         options = {self._cache_name: self._cache, "use_cache": True}
         with torch.inference_mode():
             logits: Tensor = self._llm.model(input_ids=input_ids, **options).logits[0]
-        held = sum(layer.keys.nbytes + layer.values.nbytes for layer in self._layers)
+        held = sum(layer.held_bytes for layer in self._layers)
         self.peak_bytes = max(self.peak_bytes, held)
         if self.tokens_kept + 1 > self._config.high_tokens:
             self._keep(self._config.low_tokens)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from memdecay.classifier.errors import ConfigError
 from memdecay.classifier.llm import LanguageModel
+from memdecay.classifier.region_settings import RegionSettings
 from memdecay.runtime.bench.caches.budget import cache_config
 from memdecay.runtime.bench.caches.gold import GoldTagger
 from memdecay.runtime.bench.caches.headwise import HeadwiseRunner
@@ -30,12 +31,14 @@ class Contestants:
         config: Chunks and protected tokens.
         taggers: Taggers by source of tags; those missing were not given.
         default_tags: The source for variants that name none.
+        regions: Settings of the regions; None for the defaults.
     """
 
     llm: LanguageModel
     config: QualityConfig
     taggers: Mapping[str, SessionTagger] = field(default_factory=lambda: MappingProxyType({}))
     default_tags: str = "none"
+    regions: RegionSettings | None = None
 
     def tags_of(self, variant: Variant) -> str:
         """Return where a variant's regions come from."""
@@ -68,7 +71,10 @@ class Contestants:
             BudgetError: The budget can't hold the protected tokens and a chunk.
         """
         policy = "streaming" if variant.is_headwise else variant.policy
-        return variant.configure(cache_config(policy, budget, num_tokens, self.config))
+        config = cache_config(policy, budget, num_tokens, self.config)
+        if self.regions is not None and not variant.is_baseline:
+            config = config.with_regions(self.regions)
+        return variant.configure(config)
 
     def make(self, variant: Variant, budget: float, case: QualityCase) -> Runner:
         """Return a runner with an empty cache.
@@ -92,4 +98,7 @@ class Contestants:
         source = self.tags_of(variant)
         if source == "none":
             return None
-        return GoldTagger(case.regions) if source == "gold" else self.taggers[source]
+        if source == "gold":
+            table = None if self.regions is None else self.regions.table
+            return GoldTagger(case.regions, table)
+        return self.taggers[source]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from memdecay.classifier.errors import ConfigError
+from memdecay.classifier.regions import NUM_REGIONS
 from memdecay.runtime.bench.caches.headwise_methods import HEADWISE
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.policies import POLICIES
@@ -18,7 +19,13 @@ LITERATURE = ("window", "streaming", "h2o", "tova", "snapkv", "keydiff", "knorm"
 MODIFIERS: Mapping[str, Callable[[CacheConfig], CacheConfig]] = MappingProxyType(
     {
         "no-attention": lambda config: replace(config, attention_feedback=False),
-        "no-caps": lambda config: replace(config, max_region_share=1.0, max_share_per_region=None),
+        "no-fading": lambda config: replace(config, fading=replace(config.fading, steps=())),
+        "no-caps": lambda config: replace(
+            config,
+            max_region_share=1.0,
+            max_share_per_region=None,
+            regions=replace(config.regions, max_shares=(None,) * NUM_REGIONS),
+        ),
     }
 )
 """What an ablation changes in the cache's configuration, by name."""

@@ -172,8 +172,8 @@ def _choose_targets(
     num_blocks = (config.max_scored - len(last)) // _BLOCK_TOKENS
     blocks = [rest[i : i + _BLOCK_TOKENS] for i in range(0, len(rest), _BLOCK_TOKENS)]
     if num_blocks < len(blocks):
-        chosen = np.linspace(0, len(blocks) - 1, num_blocks).round().astype(np.int64)
-        blocks = [blocks[i] for i in np.unique(chosen)]
+        chosen = [(2 * i + 1) * len(blocks) // (2 * num_blocks) for i in range(num_blocks)]
+        blocks = [blocks[i] for i in chosen]
     return np.concatenate([*blocks, last]).astype(np.int64)
 
 

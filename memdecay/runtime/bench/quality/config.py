@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
+from memdecay.classifier.llm import DTYPES
+
 
 @dataclass(frozen=True, slots=True)
 class QualityConfig:
@@ -23,6 +27,9 @@ class QualityConfig:
         continuation_tokens: Most tokens of the greedy continuation of the last turn.
         num_sinks: First tokens that every policy with sinks protects.
         num_recent: Newest tokens that every policy protects.
+        kv_dtype: What keys and values are stored in, and the full cache's bytes counted in:
+            ``float32``, ``bfloat16`` or ``float16``; None for the model's own. The full cache that
+            predictions are compared with keeps the model's own in any case.
     """
 
     chunk_tokens: int = 64
@@ -36,6 +43,7 @@ class QualityConfig:
     continuation_tokens: int = 32
     num_sinks: int = 4
     num_recent: int = 128
+    kv_dtype: str | None = None
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -49,5 +57,11 @@ class QualityConfig:
         for name in ("copy_distance", "probes_per_cell", "continuation_tokens"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
+        if self.kv_dtype not in (None, *DTYPES):
+            raise ValueError(f"kv_dtype must be one of {', '.join(DTYPES)}, got {self.kv_dtype!r}")
         if not 0 <= self.first_share < 1:
             raise ValueError(f"first_share must be from 0 to below 1, got {self.first_share}")
+
+    def stored_dtype(self, model_dtype: torch.dtype) -> torch.dtype:
+        """Return what keys and values are stored in by a model of this dtype."""
+        return model_dtype if self.kv_dtype is None else DTYPES[self.kv_dtype]

@@ -61,13 +61,14 @@ def evaluate(
         mean_scores(scores, chosen) for chosen in (None, case.is_argument, case.is_copied)
     )
     wanted = reference.answers.continuation
+    stored = contestants.config.stored_dtype(llm.dtype)
     return QualityRow(
         trace=case.trace.id,
         source=case.trace.source,
         policy=variant.name,
         budget=budget,
         kv_bytes=runner.peak_bytes,
-        full_bytes=full_cache_bytes(llm.model.config, case.num_tokens, llm.dtype),
+        full_bytes=full_cache_bytes(llm.model.config, case.num_tokens, stored),
         num_tokens=case.num_tokens,
         tokens_kept=runner.tokens_kept,
         kl=all_.kl,

@@ -61,13 +61,15 @@ def choose_probes(
         config: Lengths and numbers.
     """
     num_tokens = len(input_ids)
-    counts = Counter(_grams(input_ids, config.cue_tokens))
+    grams = _grams(input_ids, config.cue_tokens)
+    counts = Counter(grams)
+    is_unique = np.array([counts[gram] == 1 for gram in grams], np.bool_)
     cells: dict[tuple[int, str], list[Probe]] = {}
     for start, end in _runs(regions, message_index):
-        for probe in _in_run(start, end, num_tokens, Region(int(regions[start])), config):
-            grams = _grams(input_ids[probe.start : probe.end], config.cue_tokens)
-            if counts[grams[0]] == 1 and counts[grams[-1]] == 1:
-                cells.setdefault((probe.region, probe.age), []).append(probe)
+        for probe in _in_run(
+            start, end, num_tokens, Region(int(regions[start])), config, is_unique
+        ):
+            cells.setdefault((probe.region, probe.age), []).append(probe)
     chosen = [_spread(cells[key], config.probes_per_cell) for key in sorted(cells)]
     return tuple(probe for probes in chosen for probe in probes)
 
@@ -86,13 +88,24 @@ def _runs(regions: NDArray[np.int8], message_index: NDArray[np.int32]) -> Iterat
 
 
 def _in_run(
-    start: int, end: int, num_tokens: int, region: Region, config: QualityConfig
+    start: int,
+    end: int,
+    num_tokens: int,
+    region: Region,
+    config: QualityConfig,
+    is_unique: NDArray[np.bool_],
 ) -> Iterator[Probe]:
-    for first in range(start, end, _STRIDE_TOKENS):
+    """Yield a run's probes: in each stride the first whose cue and end stand nowhere else."""
+    next_start = start
+    for first in range(start, end):
         num_recall = min(config.recall_tokens, end - first - config.cue_tokens)
         age = _age(num_tokens - first)
-        if num_recall >= min(_MIN_RECALL_TOKENS, config.recall_tokens) and age is not None:
+        is_long_enough = num_recall >= min(_MIN_RECALL_TOKENS, config.recall_tokens)
+        if first < next_start or age is None or not is_long_enough:
+            continue
+        if is_unique[first] and is_unique[first + num_recall]:
             yield Probe(region, age, first, config.cue_tokens, num_recall)
+            next_start = first + _STRIDE_TOKENS
 
 
 def _age(num_tokens_since: int) -> str | None:

@@ -83,7 +83,9 @@ def _head(table: ResultTable, config: QualityConfig, llm: LanguageModel) -> Iter
         f"{datetime.now(UTC):%Y-%m-%d}. {versions}, Python {platform.python_version()}, "
         f"{platform.machine()}, {torch.get_num_threads()} threads.\n"
     )
+    stored = str(config.stored_dtype(llm.dtype)).removeprefix("torch.")
     yield (
+        f"Keys and values are stored in {stored}, in which the full cache's bytes are counted too. "
         f"Recorded traces are replayed in chunks of {config.chunk_tokens} tokens, and tokens are "
         f"evicted between chunks. Compared are at most {config.max_scored} predictions of "
         f"assistant tokens a trace, none in its first {config.first_share:.1%}. The newest "
