@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,7 @@ from memdecay.cli.traces import load_labelled_traces
 from memdecay.training.calibration import (
     CalibrationConfig,
     CalibrationReport,
+    Section,
     write_report,
 )
 from memdecay.training.calibration import (
@@ -37,6 +39,7 @@ from memdecay.training.calibration.page.html import check_page
 from memdecay.training.calibration.verdict.drift import DriftConfig
 from memdecay.training.calibration.verdict.verdict import Status
 from memdecay.training.calibration.wording import training_notice
+from memdecay.training.decay.files import read_section
 
 DRIFT_EXIT_CODE = 1
 _TONES = {Status.CALIBRATED: "green", Status.UNPROVEN: "yellow"}
@@ -64,6 +67,14 @@ def calibrate(
     fail_on_drift: Annotated[
         bool, typer.Option("--fail-on-drift", help="Exit with 1 if the baseline has drifted.")
     ] = False,
+    section: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--section",
+            help="A folder that calibrate-decay or calibrate-regret wrote, to show as a further "
+            "part; may be given several times.",
+        ),
+    ] = None,
     target_accuracy: Annotated[
         float,
         typer.Option("--target-accuracy", help="Accuracy that the abstain threshold is to reach."),
@@ -103,6 +114,7 @@ def calibrate(
             drift=DriftConfig(seed=seed),
         )
     earlier = None if baseline is None else read_baseline(baseline)
+    sections = _read_sections(section or ())
     artifact = load_artifact(classifier)
     labelled = load_labelled_traces(traces)
     llm = load_llm(model, dtype, device)
@@ -117,10 +129,21 @@ def calibrate(
             baseline=earlier,
             progress=progress,
         )
-    files = write_report(report, out, with_page=html)
+    files = write_report(report, out, sections, with_page=html)
     _print(report, files[0])
     if fail_on_drift and report.verdict.status is Status.DRIFTED:
         raise typer.Exit(DRIFT_EXIT_CODE)
+
+
+def _read_sections(paths: Sequence[Path]) -> tuple[Section, ...]:
+    sections = tuple(read_section(path) for path in paths)
+    keys = [section.key for section in sections]
+    if len(set(keys)) < len(keys):
+        raise ConfigError(
+            f"--section was given parts of the same kind ({', '.join(keys)}), expected one of "
+            "each; leave one out"
+        )
+    return sections
 
 
 def _print(report: CalibrationReport, file: Path) -> None:

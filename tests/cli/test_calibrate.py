@@ -8,7 +8,9 @@ import pytest
 
 from memdecay.classifier.fingerprint import llm_fingerprint
 from memdecay.classifier.llm import load_llm
+from memdecay.training.calibration import Section
 from memdecay.training.calibration.verdict.verdict import Status
+from memdecay.training.decay.files import write_section
 from tests.cli.conftest import Outcome, RunCommand
 from tests.runtime.artifacts import random_artifact
 
@@ -103,6 +105,19 @@ def test_mistakes_are_one_sentence(
     assert outcome.exit_code == 2
     assert reason in outcome.error
     assert not (tmp_path / "report").exists()
+
+
+def test_sections_of_other_commands_are_shown(calibrate: RunCommand, tmp_path: Path) -> None:
+    section = Section(key="decay", title="How regions fade", data={"half_life": 9})
+    write_section(section, tmp_path / "decay")
+    options = ("--out", tmp_path / "report", "--section", tmp_path / "decay")
+    assert calibrate(*options).exit_code == 0
+    assert "How regions fade" in (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    data = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert data["extensions"] == {"decay": {"half_life": 9}}
+    twice = calibrate(*options, "--section", tmp_path / "decay")
+    assert twice.exit_code == 2
+    assert "parts of the same kind" in twice.error
 
 
 @pytest.mark.parametrize("library", ["matplotlib", "jinja2", "nervaluate"])

@@ -85,6 +85,7 @@ def _environment() -> Any:
         "count": wording.count,
         "spread": wording.spread,
         "name": lambda text: shortened(visible(text), _MAX_NAME_CHARACTERS),
+        "visible": visible,
         "trusted": _markup(),
     }
     return environment
