@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -11,14 +10,14 @@ import typer
 from memdecay.classifier.artifact import ClassifierArtifact, load_artifact
 from memdecay.classifier.errors import ConfigError, TraceError
 from memdecay.classifier.llm import LanguageModel, load_llm
+from memdecay.classifier.pretrained import DEFAULT_NAME, classifier_folder
 from memdecay.classifier.region_settings import RegionSettings
 from memdecay.classifier.storage import check_writable
 from memdecay.cli.config_file import ConfigOption
 from memdecay.cli.console import output_console, progress_bar
 from memdecay.cli.options import DeviceOption, DtypeOption, ModelOption, option_errors
-from memdecay.cli.quality_traces import load_selection, quality_trace
-from memdecay.cli.tagger import RegionsOption, load_regions
-from memdecay.data.jsonl import read_traces
+from memdecay.cli.quality_traces import quality_trace, select_traces
+from memdecay.cli.tagger import BY_CLASSIFIER, BY_RULES, RegionsOption, load_regions
 from memdecay.runtime.bench.caches.headwise_methods import HEADWISE
 from memdecay.runtime.bench.caches.make import Contestants
 from memdecay.runtime.bench.caches.variants import MODIFIERS, TAG_SOURCES, parse_variant
@@ -32,7 +31,7 @@ from memdecay.runtime.tagger import RegionTagger
 from memdecay.runtime.tagging import SessionTagger
 
 _DEFAULTS = QualityConfig()
-_ENOUGH_CHARACTERS_PER_TOKEN = 16
+_MAX_CHARACTERS_PER_TOKEN = 16
 EPILOG = f"""
 A policy is {", ".join(POLICIES)}; or, for comparison only, {", ".join(HEADWISE)}, where each layer
 or head keeps its own tokens. [bold]policy@tags[/bold] says where regions come from
@@ -65,8 +64,9 @@ def quality(
         str | None,
         typer.Option(
             "--classifier",
-            help="Where regions come from unless a policy says so: a classifier folder or "
-            "[bold]rules[/bold]; without it no token has a region.",
+            help="Where regions come from unless a policy says so: a classifier folder, "
+            f"[bold]{DEFAULT_NAME}[/bold] for the packaged one, or [bold]{BY_RULES}[/bold]; "
+            "without it no token has a region.",
         ),
     ] = None,
     regions: RegionsOption = None,
@@ -177,14 +177,16 @@ def quality(
         )
     check_writable(out, is_folder=True)
     settings = load_regions(regions)
-    artifact = load_artifact(Path(classifier)) if classifier not in (None, "rules") else None
+    artifact = None
+    if classifier is not None and classifier != BY_RULES:
+        artifact = load_artifact(classifier_folder(Path(classifier), model))
     llm = load_llm(model, dtype, device)
     cases = _cases(traces, select, min_tokens, max_tokens, limit, llm, quality_config)
     contestants = Contestants(
         llm,
         quality_config,
         _taggers(artifact, settings, llm),
-        "none" if classifier is None else "rules" if artifact is None else "classifier",
+        "none" if classifier is None else BY_RULES if artifact is None else BY_CLASSIFIER,
         settings,
     )
     benchmark = QualityBenchmark(
@@ -227,9 +229,9 @@ def _taggers(
     artifact: ClassifierArtifact | None, settings: RegionSettings | None, llm: LanguageModel
 ) -> dict[str, SessionTagger]:
     table = None if settings is None else settings.table
-    taggers: dict[str, SessionTagger] = {"rules": RuleTagger(table)}
+    taggers: dict[str, SessionTagger] = {BY_RULES: RuleTagger(table)}
     if artifact is not None:
-        taggers["classifier"] = RegionTagger(artifact, llm.device.type, table)
+        taggers[BY_CLASSIFIER] = RegionTagger(artifact, llm.device.type, table)
     return taggers
 
 
@@ -247,18 +249,14 @@ def _cases(
     config: QualityConfig,
 ) -> list[QualityCase]:
     """Prepare the traces that were asked for, in the order of the files."""
-    wanted = None if select is None else load_selection(select)
     cases: dict[str, QualityCase] = {}
-    for trace in chain.from_iterable(map(read_traces, paths)):
-        if wanted is not None and trace.id not in wanted:
-            continue
-        if trace.id in cases or trace.num_characters > max_tokens * _ENOUGH_CHARACTERS_PER_TOKEN:
-            continue
-        if trace.num_characters < min_tokens:
+    for trace in select_traces(paths, select):
+        # Tokenizing takes longer than counting characters, of which a token has at least one.
+        if not min_tokens <= trace.num_characters <= max_tokens * _MAX_CHARACTERS_PER_TOKEN:
             continue
         case = prepare_case(quality_trace(trace), llm.tokenizer, config)
         if min_tokens <= case.num_tokens <= max_tokens and len(case.positions):
-            cases[trace.id] = case
+            cases.setdefault(trace.id, case)
         if limit is not None and len(cases) == limit:
             break
     if not cases:

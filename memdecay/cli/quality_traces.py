@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 
 from memdecay.classifier.errors import TraceError
 from memdecay.classifier.token_regions import UNLABELLED
+from memdecay.data.jsonl import read_traces
 from memdecay.data.trace import Trace
 from memdecay.runtime.bench.quality.case import QualityTrace
 
@@ -31,12 +34,31 @@ def _character_regions(trace: Trace) -> tuple[NDArray[np.int8], ...]:
     return tuple(regions)
 
 
-def load_selection(path: Path) -> frozenset[str]:
-    """Read a JSON file whose ``traces`` is a list of ids.
+def select_traces(paths: Sequence[Path], selection: Path | None) -> Iterator[Trace]:
+    """Yield the traces of some files, only those that a selection names if there is one.
+
+    Args:
+        paths: JSONL files.
+        selection: JSON file whose ``traces`` is a list of ids.
 
     Raises:
-        TraceError: The file is missing or of another shape.
+        TraceError: A file can't be read, or the files lack a trace that is named. Raised while
+            iterating.
     """
+    wanted = None if selection is None else _named(selection)
+    missing = set(wanted or ())
+    for trace in chain.from_iterable(map(read_traces, paths)):
+        if wanted is None or trace.id in wanted:
+            missing.discard(trace.id)
+            yield trace
+    if missing:
+        raise TraceError(
+            f"{selection} names {len(missing)} traces that the files of --traces don't hold "
+            f"({min(missing)!r}, ...); give their files too"
+        )
+
+
+def _named(path: Path) -> frozenset[str]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
