@@ -16,7 +16,7 @@ import torch
 from huggingface_hub import constants as hub_constants
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from memdecay.classifier.embedded import EMBEDDED_NAME, embedded_model_folder
@@ -98,6 +98,36 @@ def load_llm(name: str, dtype: str = "auto", device: str = "auto") -> LanguageMo
         tokenizer, model = _from_pretrained(name, folder, torch_dtype)
         model = model.to(torch_device).eval().requires_grad_(False)
     return LanguageModel(model, tokenizer, name, torch_device, torch_dtype)
+
+
+def load_llm_shape(name: str) -> tuple[Any, int]:
+    """Return a model's text config and its number of weights, tied ones once, without loading it.
+
+    Args:
+        name: See `load_llm`.
+
+    Raises:
+        ModelError: The model cannot be found or read.
+        StorageError: The embedded model cannot be written to the cache folder.
+    """
+    with quiet_transformers():
+        folder = str(embedded_model_folder()) if name == EMBEDDED_NAME else name
+        is_local = Path(folder).expanduser().is_dir()
+        source = str(Path(folder).expanduser()) if is_local else folder
+        try:
+            config = AutoConfig.from_pretrained(
+                source, local_files_only=is_local or not _hub_is_reachable()
+            )
+            with torch.device("meta"):
+                model = AutoModelForCausalLM.from_config(config)
+        except _UNREADABLE as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise ModelError(
+                f"the config of the language model {name!r} can't be read ({reason}); give "
+                f"{EMBEDDED_NAME!r}, a local folder or a hub id"
+            ) from error
+    num_parameters = sum(parameter.numel() for parameter in model.parameters())
+    return config.get_text_config(), num_parameters
 
 
 def resolve_device(device: str) -> torch.device:

@@ -25,6 +25,11 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
         "tag": "Show which region the classifier gives each stretch of a trace.",
         "bench": "Measure the cache: how far it strays from a full one, what it costs.",
         "run": "Replay a recorded session, or type one, with a cache that forgets within a budget.",
+        "serve": "Serve a model with OpenAI's API; sessions keep their caches and forget within a "
+        "budget.",
+        "status": "Show a running server: its requests, its memory and your sessions.",
+        "memory": "Say whether a model and its sessions fit into memory, and how many sessions "
+        "would.",
     }
 )
 """What each command does: the first line of its help."""

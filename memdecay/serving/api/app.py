@@ -47,7 +47,7 @@ def create_app(
         app.include_router(module.router)
     _add_error_handlers(app)
     app.user_middleware = [
-        Middleware(RequestLog, router=app.router, on_answer=instruments.answered),
+        Middleware(RequestLog, on_answer=instruments.answered),
         Middleware(Authentication, keys=keys),
         Middleware(Admission, config.max_requests, config.max_tenant_requests),
         Middleware(BodyLimit, config.max_body_bytes, config.body_timeout_s),

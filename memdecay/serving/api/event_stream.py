@@ -37,7 +37,7 @@ class EventStream(Response):
 
     def __init__(
         self,
-        events: AsyncGenerator[bytes],
+        events: AsyncGenerator[bytes, None],
         close: Callable[[], Awaitable[None]],
         headers: Mapping[str, str],
         send_timeout_s: float,

@@ -119,4 +119,3 @@ def serve_until_stopped(
     finally:
         # Does nothing where the shutdown has done it.
         engine.stop(timeout_s=0)
-        listener.close()

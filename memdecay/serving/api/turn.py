@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any
 
 from starlette.requests import Request
 
@@ -15,8 +14,6 @@ from memdecay.serving.api.services import Services
 from memdecay.serving.engine.async_events import request_events
 from memdecay.serving.engine.events import Delta, Event, Failed, Finished, Started
 from memdecay.serving.engine.request import GenerationRequest, RequestRefusedError
-
-_T = TypeVar("_T")
 
 
 class ClientGoneError(Exception):
@@ -90,8 +87,9 @@ class Turn:
         # A wait that ran out of time goes on at the next call: an iterator can't be asked twice.
         if self._next is None:
             self._next = asyncio.ensure_future(_next_of(self._events))
+        waiting: set[asyncio.Future[Any]] = {self._next, self._gone}
         done, _ = await asyncio.wait(
-            (self._next, self._gone), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+            waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
         )
         if self._next in done:
             event = self._next.result()
@@ -134,7 +132,8 @@ async def running_turn(
     except RequestRefusedError as refused:
         raise engine_error(refused.kind, str(refused)) from refused
     finally:
-        await _ended(gone)
+        gone.cancel()
+        await asyncio.wait({gone})
 
 
 async def _next_of(events: AsyncIterator[Event]) -> Event:
@@ -144,13 +143,3 @@ async def _next_of(events: AsyncIterator[Event]) -> Event:
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-async def _ended(task: asyncio.Future[_T]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await _as_awaitable(task)
-
-
-def _as_awaitable(task: asyncio.Future[_T]) -> Awaitable[_T]:
-    return task

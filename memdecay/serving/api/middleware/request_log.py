@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Callable
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.routing import Match, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memdecay.serving.api.errors import ApiError
@@ -27,13 +26,11 @@ class RequestLog:
 
     Args:
         app: What comes behind it.
-        router: Knows the routes, so that logs and metrics name them and not every path.
         on_answer: Gets the route and the status of each request.
     """
 
-    def __init__(self, app: ASGIApp, router: Router, on_answer: OnAnswer) -> None:
+    def __init__(self, app: ASGIApp, on_answer: OnAnswer) -> None:
         self._app = app
-        self._router = router
         self._on_answer = on_answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,7 +63,7 @@ class RequestLog:
             current_request_id.reset(token)
 
     def _report(self, scope: Scope, status: int, seconds: float) -> None:
-        route = self._route(scope)
+        route = _route(scope)
         self._on_answer(route, status)
         _LOGGER.info(
             "request",
@@ -80,13 +77,10 @@ class RequestLog:
             },
         )
 
-    def _route(self, scope: Scope) -> str:
-        # The template of the path: session ids are the tenant's own and make no label.
-        for route in self._router.routes:
-            match, _ = route.matches(scope)
-            if match is not Match.NONE:
-                return str(getattr(route, "path", "other"))
-        return "other"
+
+def _route(scope: Scope) -> str:
+    # The template of the path: session ids are the tenant's own and make no label.
+    return str(getattr(scope.get("route"), "path", "other"))
 
 
 def _request_id(given: str | None) -> str:

@@ -26,7 +26,7 @@ class Page:
 @cache
 def load_page() -> Page:
     """Return the page, put together from its three files."""
-    folder = files(__package__)
+    folder = files(__name__)
     style, script, html = (
         folder.joinpath(name).read_text(encoding="utf-8")
         for name in ("page.css", "page.js", "page.html")

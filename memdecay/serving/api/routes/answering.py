@@ -41,7 +41,7 @@ async def answer_in_stream(
     services: Services,
     request: Request,
     prepared: Prepared,
-    events: Callable[[Turn, float], AsyncGenerator[bytes]],
+    events: Callable[[Turn, float], AsyncGenerator[bytes, None]],
 ) -> Response:
     """Return a stream once the request has begun, so that a refusal still has its status.
 

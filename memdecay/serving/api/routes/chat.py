@@ -86,7 +86,7 @@ class _ChatReply:
         headers = started_headers(started, self._prepared.compressed) | finished_headers(finished)
         return json_response(completion.model_dump(mode="json"), headers=headers)
 
-    async def stream(self, turn: Turn, ping_s: float) -> AsyncGenerator[bytes]:
+    async def stream(self, turn: Turn, ping_s: float) -> AsyncGenerator[bytes, None]:
         """Yield the answer's events."""
         yield self._chunk(Delta(role="assistant", content=""))
         reader = ToolCallReader() if self._prepared.reads_calls else None

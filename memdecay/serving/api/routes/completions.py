@@ -68,7 +68,7 @@ class _Reply:
             headers=started_headers(started, ()) | finished_headers(finished),
         )
 
-    async def stream(self, turn: Turn, ping_s: float) -> AsyncGenerator[bytes]:
+    async def stream(self, turn: Turn, ping_s: float) -> AsyncGenerator[bytes, None]:
         """Yield the answer's events."""
         while not isinstance(event := await turn.next(ping_s), Finished):
             if event is None:
