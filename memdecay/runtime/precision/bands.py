@@ -9,6 +9,7 @@ quantized around zero with a scale of its own. The scale is a byte on a logarith
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -81,11 +82,16 @@ class Band:
 
     def dequantize(self, stored: Tensor) -> Tensor:
         """Return values ``(..., size)``, float32, still rotated, from ``(..., num_bytes)``."""
-        numbers = unpack(stored[..., : self.code_bytes], self.bits).to(torch.float32)
+        centre = 2 ** (self.bits - 1) - 0.5
+        numbers = unpack(stored[..., : self.code_bytes], self.bits, centre)
         parts = numbers.unflatten(-1, (self.num_scales, -1))
-        parts.sub_(2 ** (self.bits - 1) - 0.5)
         parts.mul_(_scale_of(stored[..., self.code_bytes :]).unsqueeze(-1))
         return numbers
+
+    def decode(self, stored: Tensor) -> Tensor:
+        """Return values ``(..., size)``, float32, from ``(..., num_bytes)``, uint8."""
+        parts = self.dequantize(stored).unflatten(-1, (self.num_scales, -1))
+        return (parts @ hadamard_matrix(self.part_size).to(stored.device)).flatten(-2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +141,10 @@ class BandCodec:
 
     def decode(self, stored: Tensor) -> Tensor:
         """Return vectors ``(..., dim)``, float32, from ``(..., num_bytes)``, uint8."""
-        return self.dequantize(stored) @ self.synthesis(stored.device)
+        parts = [band.decode(part) for band, part in self._split(stored)]
+        if missing := self.dim - self.num_stored:
+            parts.append(stored.new_zeros((*stored.shape[:-1], missing), dtype=torch.float32))
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
     def dequantize(self, stored: Tensor) -> Tensor:
         """Return the stored numbers ``(..., num_stored)``, float32, still rotated.
@@ -143,11 +152,7 @@ class BandCodec:
         ``dequantize(stored) @ synthesis()`` are the vectors. A further linear map can be joined
         to the synthesis and then costs nothing.
         """
-        parts = []
-        offset = 0
-        for band in self.bands:
-            parts.append(band.dequantize(stored[..., offset : offset + band.num_bytes]))
-            offset += band.num_bytes
+        parts = [band.dequantize(part) for band, part in self._split(stored)]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
     def synthesis(self, device: torch.device) -> Tensor:
@@ -155,6 +160,12 @@ class BandCodec:
         blocks = torch.block_diag(*[band.rotation() for band in self.bands])
         missing = self.dim - self.num_stored
         return torch.nn.functional.pad(blocks, (0, missing)).to(device)
+
+    def _split(self, stored: Tensor) -> Iterator[tuple[Band, Tensor]]:
+        offset = 0
+        for band in self.bands:
+            yield band, stored[..., offset : offset + band.num_bytes]
+            offset += band.num_bytes
 
 
 def _quantize(values: Tensor, bits: int) -> tuple[Tensor, Tensor]:

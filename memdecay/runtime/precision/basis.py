@@ -73,7 +73,7 @@ class KeyBasis:
         Returns:
             ``(..., heads, n, head_dim)``, float32.
         """
-        return torch.add(numbers @ (synthesis @ self.directions.transpose(1, 2)), self.mean)
+        return (numbers @ (synthesis @ self.directions.transpose(1, 2))).add_(self.mean)
 
 
 def _rounded(values: Tensor) -> Tensor:

@@ -61,15 +61,13 @@ class Pool:
         the processor's cache when the next one reads it.
         """
         key_synthesis = tier.key.synthesis(keys.device)
-        value_synthesis = tier.value.synthesis(values.device)
         run = self.num_tokens if keys.is_cuda else _TOKENS_AT_ONCE
         for start in range(0, self.num_tokens, run):
             part = slice(start, start + run)
             stored = tier.key.dequantize(self.keys[:, :, part])
             turned = rotation.at(start, start + run).turn(basis.out_of(stored, key_synthesis))
             keys[:, :, part].copy_(turned)
-            stored = tier.value.dequantize(self.values[:, :, part])
-            values[:, :, part].copy_(stored @ value_synthesis)
+            values[:, :, part].copy_(tier.value.decode(self.values[:, :, part]))
 
     def pick(self, indices: Tensor) -> Pool:
         """Return these tokens of each row, ``indices`` of shape ``(batch, n)``, int64."""

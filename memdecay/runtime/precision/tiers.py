@@ -65,7 +65,7 @@ def _key_bands(bits: int, dim: int) -> tuple[Band, ...]:
     if bits == 4:
         return (Band(dim // 4, 8), Band(dim // 2, 4), Band(dim // 4, 2))
     # Half of the directions are not stored: they come back as the mean.
-    return (Band(dim // 2, 4, num_scales=2),)
+    return (Band(dim // 2, 4),)
 
 
 def _value_bands(bits: int, dim: int) -> tuple[Band, ...]:

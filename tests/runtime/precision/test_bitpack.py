@@ -19,11 +19,14 @@ def test_unpacking_gives_the_codes_back(bits: int, eighths: int, seed: int) -> N
 
     assert packed.dtype == torch.uint8
     assert packed.shape == (3, 2, packed_bytes(8 * eighths, bits))
-    assert torch.equal(unpack(packed, bits), codes)
+    assert torch.equal(unpack(packed, bits), codes.float())
+    assert torch.equal(unpack(packed, bits, centre=1.5), codes - 1.5)
 
 
 def test_first_codes_take_the_lowest_bits() -> None:
-    assert pack(torch.tensor([1, 2, 3, 0], dtype=torch.uint8), 2).tolist() == [0b00111001]
+    codes = torch.tensor([1, 2, 3, 0, 3, 0, 0, 0], dtype=torch.uint8)
+
+    assert pack(codes, 2).tolist() == [0b00111001, 0b00000011]
 
 
 def test_other_widths_and_broken_bytes_are_refused() -> None:
