@@ -8,9 +8,9 @@ from typing import Any
 
 from jinja2 import TemplateError
 
-from memdecay.classifier.features import ROLES, role_code
 from memdecay.classifier.messages import ChatMessage
 from memdecay.classifier.placement import Body, Frame, PlacedText, place, placeholder
+from memdecay.classifier.roles import ROLES, role_code
 
 _REFUSALS = (TemplateError, AttributeError, IndexError, KeyError, TypeError, ValueError)
 

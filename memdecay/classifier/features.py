@@ -1,45 +1,50 @@
-"""What the classifier reads beside the hidden state: where a token stands and who wrote it."""
+"""What the classifier reads beside the hidden state: a token's place, its role and its text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-ROLES = ("system", "user", "assistant", "tool", "other")
-UNKNOWN_ROLE = -1
-"""The role code of tokens that no message holds; their role features are all zero."""
+from memdecay.classifier.roles import ROLES, UNKNOWN_ROLE, role_code
+from memdecay.classifier.text.names import (
+    NUM_TEXT_FEATURES,
+    RULE_SCORES_START,
+    TEXT_FEATURE_NAMES,
+)
 
-_ALIASES = {
-    "developer": "system",
-    "human": "user",
-    "ai": "assistant",
-    "bot": "assistant",
-    "chatgpt": "assistant",
-    "gemini": "assistant",
-    "gpt": "assistant",
-    "model": "assistant",
-    "function": "tool",
-    "function_response": "tool",
-    "ipython": "tool",
-    "observation": "tool",
-    "tool_response": "tool",
-    "toolresult": "tool",
-}
+__all__ = [
+    "FEATURE_FORMAT",
+    "NUM_POSITION_FEATURES",
+    "POSITION_FEATURE_NAMES",
+    "POSITION_SCALES",
+    "ROLES",
+    "RULE_SCORES_COLUMN",
+    "UNKNOWN_ROLE",
+    "FeatureLayout",
+    "position_features",
+    "role_code",
+]
 
-POSITION_FEATURE_NAMES = (
+_PLACE_NAMES = (
     "log_position",
     "log_position_in_message",
     "log_message_index",
     *(f"role_{role}" for role in ROLES),
 )
+POSITION_FEATURE_NAMES = (*_PLACE_NAMES, *TEXT_FEATURE_NAMES)
 NUM_POSITION_FEATURES = len(POSITION_FEATURE_NAMES)
+
+RULE_SCORES_COLUMN = len(_PLACE_NAMES) + RULE_SCORES_START
+"""Where the rules' scores of the regions begin among the position features."""
 
 POSITION_SCALES = (float(np.log1p(2**17)), float(np.log1p(2**14)), float(np.log1p(2**10)))
 """Divisors of the logarithms: 128k tokens, 16k tokens in a message and 1k messages map to 1."""
 
-FEATURE_FORMAT = 1
+FEATURE_FORMAT = 2
+"""2 since the text features were added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,32 +92,19 @@ class FeatureLayout:
         return len(self.position_names)
 
 
-def role_code(role: str) -> int:
-    """Return the index in `ROLES` of a message's role, whatever its spelling.
-
-    Free names are ``other``; an empty role is `UNKNOWN_ROLE`.
-
-    >>> role_code("human"), role_code("toolResult"), role_code("get_weather")
-    (1, 3, 4)
-    """
-    name = role.strip().lower()
-    if not name:
-        return UNKNOWN_ROLE
-    name = _ALIASES.get(name, name)
-    return ROLES.index(name) if name in ROLES else ROLES.index("other")
-
-
 def position_features(
     position: ArrayLike,
     position_in_message: ArrayLike,
     message_index: ArrayLike,
     role: ArrayLike,
+    text: NDArray[np.floating[Any]] | None = None,
 ) -> NDArray[np.float32]:
     """Return the position features of some tokens.
 
     The three counts go through ``log(1 + count)`` and are divided by `POSITION_SCALES`, so that
-    they lie about in 0 to 1 (a longer context goes a little above 1); the role is one-hot. A
-    token's features depend on nothing but its own numbers, so new tokens can be done alone.
+    they lie about in 0 to 1 (a longer context goes a little above 1); the role is one-hot; the text
+    features follow as they are. A token's features depend on nothing but its own numbers, so new
+    tokens can be done alone.
 
     Args:
         position: ``(n,)`` integers; tokens before this one in the conversation.
@@ -120,12 +112,15 @@ def position_features(
         message_index: ``(n,)`` integers; messages before its own. Below zero (no message) counts
             as zero.
         role: ``(n,)`` integers; see `role_code`. `UNKNOWN_ROLE` gives zeros.
+        text: ``(n, NUM_TEXT_FEATURES)``; see `memdecay.classifier.text`. None, for tokens of which
+            the text is not known, gives zeros.
 
     Returns:
         ``(n, NUM_POSITION_FEATURES)``, float32.
 
     Raises:
-        ValueError: The arrays are not of one length, or a role code is out of range.
+        ValueError: The arrays are not of one length, the text features have another width, or a
+            role code is out of range.
     """
     counts = [np.asarray(count) for count in (position, position_in_message, message_index)]
     roles = np.asarray(role)
@@ -140,7 +135,13 @@ def position_features(
     features = np.zeros((roles.size, NUM_POSITION_FEATURES), np.float32)
     for column, (count, scale) in enumerate(zip(counts, POSITION_SCALES, strict=True)):
         features[:, column] = np.log1p(np.maximum(count, 0)) / scale
-    features[:, len(counts) :] = roles[:, None] == np.arange(len(ROLES))
+    features[:, len(counts) : len(_PLACE_NAMES)] = roles[:, None] == np.arange(len(ROLES))
+    if text is not None:
+        if text.shape != (roles.size, NUM_TEXT_FEATURES):
+            raise ValueError(
+                f"text must be {(roles.size, NUM_TEXT_FEATURES)}, got {tuple(text.shape)}"
+            )
+        features[:, len(_PLACE_NAMES) :] = text
     return features
 
 

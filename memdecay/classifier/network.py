@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -17,11 +18,14 @@ class NetworkConfig:
 
     Attributes:
         hidden_size: Width of the LLM's hidden states.
-        num_position_features: Width of the position features.
+        num_position_features: Width of the position features, those of the text included.
         projection_size: Width to which each hidden state is projected first.
         mlp_size: Width of the MLP's inner layer.
         context_tokens: How many tokens on each side a token's context means look at; 0 for none.
         dropout: Probability of dropping an inner unit while training.
+        rules_column: Where the rules' scores of the regions begin among the position features.
+        rules_weight: What the rules' scores count for beside the network's own logits; 0 leaves
+            them to the network.
     """
 
     hidden_size: int
@@ -30,12 +34,15 @@ class NetworkConfig:
     mlp_size: int = 128
     context_tokens: int = 8
     dropout: float = 0.1
+    rules_column: int = 0
+    rules_weight: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the sizes.
 
         Raises:
-            ValueError: A size is not positive, or the dropout is not in [0, 1).
+            ValueError: A size is not positive, the dropout is not in [0, 1), the weight of the
+                rules is negative, or their scores lie outside the position features.
         """
         for name in ("hidden_size", "num_position_features", "projection_size", "mlp_size"):
             if getattr(self, name) < 1:
@@ -44,6 +51,13 @@ class NetworkConfig:
             raise ValueError(f"context_tokens must be 0 or above, got {self.context_tokens}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
+        if not (math.isfinite(self.rules_weight) and self.rules_weight >= 0):
+            raise ValueError(f"rules_weight must be a number from 0 on, got {self.rules_weight}")
+        last_column = self.num_position_features - NUM_REGIONS
+        if self.rules_weight and not 0 <= self.rules_column <= last_column:
+            raise ValueError(
+                f"rules_column must lie in 0 to {last_column}, got {self.rules_column}"
+            )
 
     def build(self) -> RegionNetwork:
         """Return a network of these sizes with fresh weights."""
@@ -55,6 +69,10 @@ class RegionNetwork(nn.Module):
 
     The left and right context means are taken after the projection: a mean commutes with a linear
     map, and the projected vectors are an order of magnitude narrower.
+
+    The rules' scores are added to the logits only outside training. Trained on top of them, the
+    network would learn to mend the rules where they fail on the sources at hand, and be wrong
+    elsewhere; as two opinions formed apart, each holds the other in check.
     """
 
     def __init__(self, config: NetworkConfig) -> None:
@@ -93,6 +111,12 @@ class RegionNetwork(nn.Module):
         if self.config.context_tokens:
             views += context_means(projected, token_mask, self.config.context_tokens)
         logits: Tensor = self.mlp(torch.cat([*views, position_features], dim=-1))
+        if self.config.rules_weight and not self.training:
+            first = self.config.rules_column
+            logits = (
+                logits
+                + self.config.rules_weight * (position_features[..., first : first + NUM_REGIONS])
+            )
         return logits
 
 

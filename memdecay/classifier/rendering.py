@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from memdecay.classifier.chat_template import calls_as_text, render_with_template
@@ -50,12 +50,14 @@ class RenderedConversation:
         generation_prompt: The head of the answer that is to be written, if one was asked for: an
             assistant's message without content yet.
         is_neutral: Whether the neutral rendering was used.
+        sources: The messages as they were given.
     """
 
     text: str
     messages: tuple[RenderedMessage, ...]
     generation_prompt: RenderedMessage | None = None
     is_neutral: bool = False
+    sources: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
 
     @property
     def parts(self) -> tuple[RenderedMessage, ...]:
@@ -107,6 +109,7 @@ def render(
         messages=_rendered_messages(chat, placed),
         generation_prompt=_generation_prompt(len(chat), placed) if add_generation_prompt else None,
         is_neutral=is_neutral,
+        sources=tuple(messages),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from memdecay.classifier.errors import ModelError
 from memdecay.classifier.features import UNKNOWN_ROLE, position_features, role_code
 from memdecay.classifier.rendering import RenderedConversation
+from memdecay.classifier.text import NUM_TEXT_FEATURES, ConversationText, read_text
 
 NO_MESSAGE = -1
 """The message index of tokens that the template inserts before the first message."""
@@ -30,6 +31,7 @@ class TokenizedConversation:
             prompt has the index after the last message's.
         position_in_message: ``(n,)``, int32; tokens before this one in its message.
         role: ``(n,)``, int8; see `memdecay.classifier.features.role_code`.
+        rendered: What was tokenized; None where the messages' text is not known.
     """
 
     input_ids: NDArray[np.int64]
@@ -38,6 +40,7 @@ class TokenizedConversation:
     message_index: NDArray[np.int32]
     position_in_message: NDArray[np.int32]
     role: NDArray[np.int8]
+    rendered: RenderedConversation | None = field(default=None, repr=False, compare=False)
 
     @property
     def num_tokens(self) -> int:
@@ -51,14 +54,33 @@ class TokenizedConversation:
 
     def first(self, num_tokens: int) -> TokenizedConversation:
         """Return the conversation's first tokens."""
-        columns = {field.name: getattr(self, field.name)[:num_tokens] for field in fields(self)}
-        return TokenizedConversation(**columns)
+        names = [column.name for column in fields(self) if column.name != "rendered"]
+        columns = {name: getattr(self, name)[:num_tokens] for name in names}
+        return TokenizedConversation(**columns, rendered=self.rendered)
 
     def position_features(self) -> NDArray[np.float32]:
         """Return the tokens' features, ``(n, NUM_POSITION_FEATURES)`` float32."""
         return position_features(
-            self.position, self.position_in_message, self.message_index, self.role
+            self.position,
+            self.position_in_message,
+            self.message_index,
+            self.role,
+            self.text_features(),
         )
+
+    def text_features(self) -> NDArray[np.float32]:
+        """Return what is known of the tokens' text, ``(n, NUM_TEXT_FEATURES)`` float32."""
+        if self.rendered is None:
+            return np.zeros((self.num_tokens, NUM_TEXT_FEATURES), np.float32)
+        text, rows = self.text_rows(self.rendered)
+        return text.rows[rows]
+
+    def text_rows(
+        self, rendered: RenderedConversation
+    ) -> tuple[ConversationText, NDArray[np.int32]]:
+        """Return the messages' text features, and the row ``(n,)`` of each token in them."""
+        text = read_text(rendered.sources)
+        return text, text.token_rows(rendered, self.offsets)
 
 
 def tokenize(rendered: RenderedConversation, tokenizer: Any) -> TokenizedConversation:
@@ -80,10 +102,11 @@ def tokenize(rendered: RenderedConversation, tokenizer: Any) -> TokenizedConvers
     return TokenizedConversation(
         input_ids=input_ids,
         offsets=offsets,
-        is_special=np.isin(input_ids, _special_ids(tokenizer)),
+        is_special=np.isin(input_ids, special_ids(tokenizer)),
         message_index=message_index,
         position_in_message=_position_in_run(message_index),
         role=_roles(rendered, message_index),
+        rendered=rendered,
     )
 
 
@@ -134,7 +157,8 @@ def _special_pattern(tokenizer: Any) -> re.Pattern[str] | None:
     return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
 
-def _special_ids(tokenizer: Any) -> list[int]:
+def special_ids(tokenizer: Any) -> list[int]:
+    """Return the ids of a tokenizer's control tokens, ascending."""
     added = tokenizer.added_tokens_decoder.items()
     return sorted({*tokenizer.all_special_ids, *(id_ for id_, token in added if token.special)})
 

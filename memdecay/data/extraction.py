@@ -29,6 +29,7 @@ from memdecay.data.store import (
     shard_path,
     write_shard,
 )
+from memdecay.data.text_rows import text_rows_path, write_text_rows
 from memdecay.data.trace import Trace
 from memdecay.data.windows import TokenWindow
 
@@ -102,11 +103,14 @@ def extract(
     folder = Path(out_dir) / _store_name(traces, llm, fingerprint, layer, config)
     if (folder / MANIFEST_NAME).is_file():
         logger.info("Hidden states are there already: %s", folder)
+        if not text_rows_path(folder).is_file():  # Of another version, or the run was killed.
+            _write_text(folder, _prepare(traces, llm, config))
         return load_store(folder)
     _make_ready(folder)
     prepared = _prepare(traces, llm, config)
     shards = _plan_shards(prepared, config.shard_tokens)
     _write_shards(folder, prepared, shards, llm, layer, config, progress)
+    _write_text(folder, prepared)
     _manifest(prepared, shards, llm, fingerprint, layer).write(folder)
     return load_store(folder)
 
@@ -174,6 +178,10 @@ def _plan_shards(
                 shards.append(tuple(current))
                 current = []
     return (*shards, tuple(current)) if current else tuple(shards)
+
+
+def _write_text(folder: Path, prepared: Sequence[PreparedTrace]) -> None:
+    write_text_rows(folder, (trace.tokens.text_rows(trace.rendered) for trace in prepared))
 
 
 def _write_shards(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memdecay.classifier.rendering import render
+from memdecay.classifier.rendering import RenderedConversation, render
 from memdecay.classifier.tokenization import TokenizedConversation, tokenize
 from memdecay.data.alignment import align
 from memdecay.data.digests import trace_digest
@@ -23,6 +23,7 @@ class PreparedTrace:
     """A trace as tokens with labels, split into windows.
 
     Attributes:
+        rendered: Its text.
         tokens: All its tokens.
         labels: ``(n,)``, int8; the region's index, -1 where unlabelled.
         windows: The windows, which hold each token once.
@@ -30,6 +31,7 @@ class PreparedTrace:
         record: What the store's manifest says of the trace.
     """
 
+    rendered: RenderedConversation
     tokens: TokenizedConversation
     labels: NDArray[np.int8]
     windows: tuple[TokenWindow, ...]
@@ -80,4 +82,5 @@ def prepare_trace(trace: Trace, tokenizer: Any, max_tokens: int) -> PreparedTrac
         cut_messages=report.cut_messages,
         is_neutral=rendered.is_neutral,
     )
-    return PreparedTrace(tokens, align(trace.spans, rendered, tokens), windows, report, record)
+    labels = align(trace.spans, rendered, tokens)
+    return PreparedTrace(rendered, tokens, labels, windows, report, record)

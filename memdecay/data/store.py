@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -19,6 +19,7 @@ from memdecay.classifier.errors import TraceError
 from memdecay.classifier.features import FeatureLayout, position_features
 from memdecay.classifier.storage import write_atomically
 from memdecay.data.manifest import StoreManifest, TraceRecord, WindowRecord
+from memdecay.data.text_rows import TextRows, load_text_rows
 
 FEATURES = Features(
     {
@@ -46,6 +47,8 @@ class ExtractedWindow:
         position: ``(n,)``, int32; tokens before this one in the trace (not in the window).
         position_in_message: ``(n,)``, int32.
         role: ``(n,)``, int8; see `memdecay.classifier.features.role_code`.
+        text: ``(n, NUM_TEXT_FEATURES)``, float16; see `memdecay.classifier.text`. It stands in a
+            file of its own, not in the shards.
     """
 
     hidden_states: NDArray[np.float16]
@@ -55,6 +58,7 @@ class ExtractedWindow:
     position: NDArray[np.int32]
     position_in_message: NDArray[np.int32]
     role: NDArray[np.int8]
+    text: NDArray[np.float16] | None = None
 
     @property
     def num_tokens(self) -> int:
@@ -65,7 +69,11 @@ class ExtractedWindow:
     def position_features(self) -> NDArray[np.float32]:
         """Position features, ``(n, NUM_POSITION_FEATURES)`` float32."""
         return position_features(
-            self.position, self.position_in_message, self.message_index, self.role
+            self.position,
+            self.position_in_message,
+            self.message_index,
+            self.role,
+            self.text,
         )
 
 
@@ -77,6 +85,7 @@ class ExtractedStore:
         self.manifest = manifest
         self._windows = tuple(manifest.windows)
         self._first_rows = (0, *accumulate(len(shard) for shard in manifest.shards))
+        self._first_tokens = (0, *accumulate(window.num_tokens for window in self._windows))
 
     def __len__(self) -> int:
         """Return the number of windows."""
@@ -109,6 +118,7 @@ class ExtractedStore:
 
         Raises:
             IndexError: There is no such window.
+            TraceError: The text features are missing or damaged.
         """
         if not 0 <= index < len(self):
             raise IndexError(f"window must lie in 0 to {len(self) - 1}, got {index}")
@@ -117,7 +127,12 @@ class ExtractedStore:
         table = self._shards[shard].data
         columns = {name: _values(table.column(name)[row]) for name in FEATURES}
         hidden_states = columns.pop("hidden_states").reshape(-1, self.manifest.hidden_size)
-        return ExtractedWindow(hidden_states=hidden_states, **columns)
+        text = self._text.tokens(self._first_tokens[index], self._first_tokens[index + 1])
+        return ExtractedWindow(hidden_states=hidden_states, text=text, **columns)
+
+    @cached_property
+    def _text(self) -> TextRows:
+        return load_text_rows(self.folder, self.total_tokens)
 
     @cached_property
     def _shards(self) -> list[Any]:
@@ -164,8 +179,7 @@ def write_shard(path: Path, windows: Iterable[ExtractedWindow]) -> None:
 def _row(window: ExtractedWindow) -> pa.Table:
     schema = FEATURES.arrow_schema
     columns = {
-        item.name: _list_array(getattr(window, item.name), schema.field(item.name).type)
-        for item in fields(window)
+        name: _list_array(getattr(window, name), schema.field(name).type) for name in FEATURES
     }
     return pa.table(columns, schema=schema)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memdecay.classifier.features import position_features, role_code
+from memdecay.classifier.text import NUM_TEXT_FEATURES
 from memdecay.classifier.tokenization import TokenizedConversation
 
 
@@ -22,12 +23,19 @@ class TokenTable:
         message_index: ``(n,)``, int32; -1 before the first message.
         position_in_message: ``(n,)``, int32; tokens before this one in its message.
         role: ``(n,)``, int8; see `memdecay.classifier.features.role_code`.
+        text: ``(n, NUM_TEXT_FEATURES)``, float16; see `memdecay.classifier.text`. None gives zeros.
     """
 
     input_ids: NDArray[np.int64]
     message_index: NDArray[np.int32]
     position_in_message: NDArray[np.int32]
     role: NDArray[np.int8]
+    text: NDArray[np.float16] = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        """Fill in the text features of tokens of which the text is not known."""
+        if self.text is None:
+            object.__setattr__(self, "text", np.zeros((len(self), NUM_TEXT_FEATURES), np.float16))
 
     @classmethod
     def empty(cls) -> TokenTable:
@@ -47,6 +55,7 @@ class TokenTable:
             conversation.message_index,
             conversation.position_in_message,
             conversation.role,
+            conversation.text_features().astype(np.float16),
         )
 
     def __len__(self) -> int:
@@ -65,7 +74,9 @@ class TokenTable:
     def position_features(self, start: int) -> NDArray[np.float32]:
         """Return the features ``(n, num_position_features)`` of a part that begins at ``start``."""
         positions = np.arange(start, start + len(self))
-        return position_features(positions, self.position_in_message, self.message_index, self.role)
+        return position_features(
+            positions, self.position_in_message, self.message_index, self.role, self.text
+        )
 
     def _columns(self) -> tuple[NDArray[Any], ...]:
         return tuple(getattr(self, field.name) for field in fields(self))

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from memdecay.classifier.network import NetworkConfig
 from memdecay.classifier.propagation import PropagationConfig
-from memdecay.classifier.regions import RegionTable
+from memdecay.classifier.regions import NUM_REGIONS, RegionTable
 
 
 class ClassWeighting(StrEnum):
@@ -27,6 +27,7 @@ class NetworkSizes:
     mlp_size: int = 128
     context_tokens: int = 8
     dropout: float = 0.3
+    rules_weight: float = 2.0
 
     def __post_init__(self) -> None:
         """Check the ranges now: the LLM's sizes become known only after a costly extraction.
@@ -34,7 +35,7 @@ class NetworkSizes:
         Raises:
             ValueError: A value is out of its range.
         """
-        NetworkConfig(hidden_size=1, num_position_features=1, **asdict(self))
+        NetworkConfig(hidden_size=1, num_position_features=NUM_REGIONS, **asdict(self))
 
 
 @dataclass(frozen=True, slots=True)

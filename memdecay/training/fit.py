@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from torch import Tensor
 from memdecay.classifier.artifact import save_artifact
 from memdecay.classifier.card import ClassifierCard
 from memdecay.classifier.export import ParityReport, TaggingInputs, example_inputs
-from memdecay.classifier.features import FeatureLayout
+from memdecay.classifier.features import RULE_SCORES_COLUMN, FeatureLayout
 from memdecay.classifier.graph import TaggingGraph
 from memdecay.classifier.network import NetworkConfig, RegionNetwork
 from memdecay.data.extraction import Progress
@@ -45,7 +45,8 @@ class TrainingData:
         llm_fingerprint: Its fingerprint.
         trained_on: Content digests of the training and validation traces.
         facts: What the card should tell about the data.
-        rules: The rule tagger's regions by window; None where it is not to be compared with.
+        rules: Returns the rule tagger's regions by window; None where it is not to be compared
+            with.
     """
 
     source: WindowSource
@@ -55,7 +56,7 @@ class TrainingData:
     llm_fingerprint: str
     trained_on: tuple[str, ...] = ()
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    rules: RuleRegions | None = None
+    rules: Callable[[], RuleRegions] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ def train_network(
     network_config = NetworkConfig(
         hidden_size=data.feature_layout.hidden_size,
         num_position_features=data.feature_layout.num_position_features,
+        rules_column=RULE_SCORES_COLUMN,
         **dataclasses.asdict(config.network),
     )
     datamodule = RegionDataModule(data.source, data.windows, config)
@@ -178,7 +180,11 @@ def _finish(
     metrics = region_metrics(torch.softmax(logits / temperature, dim=-1), labels)
     uncalibrated = region_metrics(torch.softmax(logits, dim=-1), labels)
     baselines = measure_baselines(
-        data.source, data.windows["train"], data.windows["test"], data.rules, config.seed
+        data.source,
+        data.windows["train"],
+        data.windows["test"],
+        data.rules() if data.rules else None,
+        config.seed,
     )
     graph = TaggingGraph(network, config.region_table, config.propagation, temperature).eval()
     card = ClassifierCard(

@@ -17,6 +17,7 @@ from memdecay.classifier.features import (
     position_features,
     role_code,
 )
+from memdecay.classifier.text import NUM_TEXT_FEATURES
 
 
 @pytest.mark.parametrize(
@@ -46,9 +47,24 @@ def test_empty_role_is_unknown() -> None:
 def test_features_follow_the_formula() -> None:
     (row,) = position_features([99], [9], [3], [2])
     expected = [math.log(100) / math.log(2**17 + 1), math.log(10) / math.log(2**14 + 1)]
-    expected += [math.log(4) / math.log(2**10 + 1), 0, 0, 1, 0, 0]
+    expected += [math.log(4) / math.log(2**10 + 1), 0, 0, 1, 0, 0, *[0] * NUM_TEXT_FEATURES]
     assert row == pytest.approx(expected, abs=1e-6)
     assert row.dtype == np.float32
+
+
+def test_text_features_follow_as_they_are() -> None:
+    text = np.linspace(0, 1, NUM_TEXT_FEATURES, dtype=np.float32)[None]
+    features = position_features([9], [9], [3], [2], text)
+    np.testing.assert_array_equal(features[:, -NUM_TEXT_FEATURES:], text)
+    np.testing.assert_array_equal(
+        features[:, :-NUM_TEXT_FEATURES],
+        position_features([9], [9], [3], [2])[:, :-NUM_TEXT_FEATURES],
+    )
+
+
+def test_text_features_of_another_width_are_refused() -> None:
+    with pytest.raises(ValueError, match="text must be"):
+        position_features([9], [9], [3], [2], np.zeros((1, 3)))
 
 
 def test_tokens_of_no_message_have_no_role_and_count_as_the_first() -> None:
@@ -104,7 +120,7 @@ def test_layout_survives_plain_data() -> None:
     [
         ("layer", -1),
         ("hidden_size", 0),
-        ("format", 2),
+        ("format", 1),
         ("position_names", ("log_position",)),
         ("position_scales", (1.0, 2.0, 3.0)),
         ("position_scales", (1.0,)),

@@ -9,10 +9,13 @@ from datasets import load_dataset
 
 from memdecay.classifier.errors import TraceError
 from memdecay.classifier.features import FeatureLayout
+from memdecay.classifier.text import ConversationText, read_text
 from memdecay.data.manifest import StoreManifest, TraceRecord, WindowRecord
 from memdecay.data.store import ExtractedStore, ExtractedWindow, load_store, shard_path, write_shard
+from memdecay.data.text_rows import text_rows_path, write_text_rows
 
 HIDDEN_SIZE = 4
+TEXT = read_text([{"role": "user", "content": "What time is it?\nAnd where?"}])
 
 
 def make_window(num_tokens: int, seed: int) -> ExtractedWindow:
@@ -22,6 +25,7 @@ def make_window(num_tokens: int, seed: int) -> ExtractedWindow:
         return rng.integers(0, high, num_tokens).astype(dtype)
 
     return ExtractedWindow(
+        text=TEXT.rows[integers(len(TEXT.rows), np.int32)].astype(np.float16),
         hidden_states=rng.standard_normal((num_tokens, HIDDEN_SIZE)).astype(np.float16),
         input_ids=integers(1000, np.int32),
         labels=integers(5, np.int8) - np.int8(1),
@@ -49,7 +53,13 @@ def folder(tmp_path: Path) -> Path:
             tuple(WindowRecord(0, 0, window.num_tokens) for window in shard) for shard in SHARDS
         ),
     ).write(tmp_path)
+    write_text_rows(tmp_path, (_text_of(window) for shard in SHARDS for window in shard))
     return tmp_path
+
+
+def _text_of(window: ExtractedWindow) -> tuple[ConversationText, np.ndarray]:
+    rows = [int((TEXT.rows == row).all(axis=1).argmax()) for row in window.text]
+    return TEXT, np.array(rows, np.int32)
 
 
 def check(store: ExtractedStore) -> None:
@@ -63,6 +73,7 @@ def check(store: ExtractedStore) -> None:
             "position",
             "position_in_message",
             "role",
+            "text",
         ):
             expected = getattr(window, name)
             np.testing.assert_array_equal(getattr(stored, name), expected)
@@ -131,4 +142,23 @@ def test_missing_shard_is_named(folder: Path) -> None:
 def test_damaged_shard_is_named(folder: Path) -> None:
     shard_path(folder, 1).write_bytes(b"no arrow")
     with pytest.raises(TraceError, match=r"shard-00001.arrow is damaged"):
+        load_store(folder).window(0)
+
+
+def test_missing_text_features_are_found(folder: Path) -> None:
+    text_rows_path(folder).unlink()
+    with pytest.raises(TraceError, match="missing"):
+        load_store(folder).window(0)
+
+
+@pytest.mark.parametrize("content", [b"", b"not an archive"])
+def test_damaged_text_features_are_found(folder: Path, content: bytes) -> None:
+    text_rows_path(folder).write_bytes(content)
+    with pytest.raises(TraceError, match="damaged"):
+        load_store(folder).window(0)
+
+
+def test_text_features_of_another_store_are_refused(folder: Path) -> None:
+    write_text_rows(folder, [(TEXT, np.zeros(3, np.int32))])
+    with pytest.raises(TraceError, match="does not fit"):
         load_store(folder).window(0)

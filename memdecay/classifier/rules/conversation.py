@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from memdecay.classifier.features import ROLES, role_code
 from memdecay.classifier.messages import ChatMessage, chat_message
+from memdecay.classifier.roles import ROLES, role_code
 from memdecay.classifier.rules.parts import Part, PartKind, find_parts
 from memdecay.classifier.rules.segments import Segment, split_segments
 

@@ -1,0 +1,98 @@
+"""The text features of a conversation's messages, and how they come to its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memdecay.classifier.rendering import RenderedConversation
+from memdecay.classifier.rules.conversation import Speaker, Turn, read_conversation
+from memdecay.classifier.text.names import NUM_TEXT_FEATURES
+from memdecay.classifier.text.places import Before
+from memdecay.classifier.text.turns import turn_features
+
+_TEMPLATE_ROW, _CALL_ROW, _FIRST_ROW = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationText:
+    """Features of every piece of every message.
+
+    Attributes:
+        rows: ``(num_rows, NUM_TEXT_FEATURES)``, float32: a row of zeros for the template's own
+            text, one for structured calls, then one a piece.
+        starts: For each message the first character of each of its pieces in its content.
+        first_rows: For each message the row of its first piece.
+    """
+
+    rows: NDArray[np.float32]
+    starts: tuple[NDArray[np.int64], ...]
+    first_rows: tuple[int, ...]
+
+    def token_rows(
+        self, rendered: RenderedConversation, offsets: NDArray[np.int64]
+    ) -> NDArray[np.int32]:
+        """Return which row each token has, by the character in its middle.
+
+        Args:
+            rendered: The messages as text; messages behind the last known one count as template.
+            offsets: ``(n, 2)``, int64; first character and end of each token in that text.
+
+        Returns:
+            ``(n,)``, int32.
+        """
+        middles = offsets.sum(axis=1) // 2
+        found = np.full(len(middles), _TEMPLATE_ROW, np.int32)
+        for message in rendered.messages[: len(self.starts)]:
+            low, high = np.searchsorted(middles, (message.calls_start, message.calls_end))
+            found[low:high] = _CALL_ROW
+            low, high = np.searchsorted(middles, (message.content_start, message.content_end))
+            starts = self.starts[message.index]
+            if high > low and len(starts):
+                place = middles[low:high] - message.content_start + message.content_skip
+                piece = np.searchsorted(starts, place, side="right") - 1
+                found[low:high] = self.first_rows[message.index] + piece.clip(min=0)
+        return found
+
+
+def read_text(messages: Sequence[Mapping[str, Any]]) -> ConversationText:
+    """Compute the text features of a conversation.
+
+    A message's features depend on it and on the messages before it, on none behind it.
+
+    Args:
+        messages: OpenAI chat messages of any shape.
+    """
+    conversation = read_conversation(messages, lookahead=False)
+    rows = [_fixed_rows()]
+    starts, first_rows, num_rows = [], [], _FIRST_ROW
+    before = Before()
+    speakers: dict[Speaker, None] = {}
+    for turn in conversation.turns:
+        features = turn_features(turn, before, tuple(speakers))
+        rows.append(features)
+        starts.append(np.array([segment.start for segment in turn.segments], np.int64))
+        first_rows.append(num_rows)
+        num_rows += len(features)
+        before = _followed_by(before, turn)
+        speakers[turn.speaker] = None
+    return ConversationText(np.concatenate(rows), tuple(starts), tuple(first_rows))
+
+
+def _fixed_rows() -> NDArray[np.float32]:
+    rows = np.zeros((_FIRST_ROW, NUM_TEXT_FEATURES), np.float32)
+    rows[_CALL_ROW, -1] = 1.0
+    return rows
+
+
+def _followed_by(before: Before, turn: Turn) -> Before:
+    said = "\n".join((turn.text, *turn.calls))
+    return Before(
+        opening=f"{before.opening}\n{said}" if turn.is_opening else before.opening,
+        assistant=said if turn.speaker is Speaker.ASSISTANT else before.assistant,
+        user=said if turn.speaker is Speaker.USER else before.user,
+    )
