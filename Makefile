@@ -8,12 +8,13 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no
 	--constraint constraints.txt
 
 GOLD := ../shared/gold/gold_dev.jsonl
+CLASSIFIER ?= runs/gold/classifier
 PRETRAINED := memdecay/classifier/pretrained/smollm2
 CLASSIFIER_FILES := classifier.onnx checkpoint.safetensors card.json README.md
 # Generated traces for the packaged classifier; the first 80 are the packaged ones.
 SYNTHETIC := 80
 
-.PHONY: install install-dev demo gold pretrained test check fix clean
+.PHONY: install install-dev demo gold pretrained calibration-picture test check fix clean
 
 install: $(INSTALLED)
 
@@ -51,6 +52,17 @@ pretrained: $(INSTALLED)
 		--into-card
 	mkdir -p $(PRETRAINED)
 	cp $(addprefix runs/pretrained/,$(CLASSIFIER_FILES)) $(PRETRAINED)
+
+# The top of a calibration report, for the documentation; without the traces' text.
+calibration-picture: $(INSTALLED)
+	$(BIN)/memdecay calibrate --classifier $(CLASSIFIER) --traces $(GOLD) --no-text \
+		--out runs/calibration
+	chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
+		--disable-background-networking --disable-component-update --disable-sync \
+		--hide-scrollbars --force-device-scale-factor=1.25 --window-size=1040,1290 \
+		--user-data-dir=$(abspath runs/calibration/.profile) \
+		--screenshot=$(abspath docs/calibration-report.png) \
+		file://$(abspath runs/calibration/index.html)
 
 check: $(INSTALLED_DEV)
 	$(BIN)/ruff format --check .

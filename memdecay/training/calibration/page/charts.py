@@ -44,7 +44,7 @@ def reliability(figures: CalibrationFigures, name: str, what: str) -> str:
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
         upper.plot([0, 1], [0, 1], color=MUTED, linewidth=1.2, linestyle=(0, (4, 4)))
         upper.vlines(confidence, confidence, accuracy, color=SECOND, linewidth=5, alpha=0.45)
-        upper.plot(confidence, accuracy, color=ACCENT, marker="o", markersize=5.5)
+        upper.plot(confidence, accuracy, color=ACCENT, marker="o", markersize=5.5, clip_on=False)
         _percent_axes(upper, xlabel=None, ylabel="tags that are right")
         upper.set_xlim(0, 1)
         upper.set_ylim(0, 1)
