@@ -16,6 +16,7 @@ from memdecay.classifier.storage import write_text_atomically
 
 FORMAT_VERSION = 1
 _META_KEYS = ("version", "model", "made_by")
+_SCORE_KEYS = ("template_weight", "prior_weight")
 _REGION_KEYS = ("initial_score", "decay", "weight", "max_share", "min_share", "min_bits")
 _HINT = "write such a file with `memdecay calibrate-decay`, or see docs/regions.md"
 
@@ -37,9 +38,20 @@ def region_settings_toml(settings: RegionSettings) -> str:
         for key, value in (("model", settings.model), ("made_by", settings.made_by))
         if value
     ]
+    if score := _score_lines(settings):
+        lines += ["", "[score]", *score]
     for region in Region:
         lines += ["", f"[regions.{region.label}]", *_row_lines(settings, region)]
     return "\n".join(lines) + "\n"
+
+
+def _score_lines(settings: RegionSettings) -> list[str]:
+    lines = []
+    if settings.template_weight:
+        lines.append(f"template_weight = {settings.template_weight!r}")
+    if settings.prior_weight is not None:
+        lines.append(f"prior_weight = {settings.prior_weight!r}")
+    return lines
 
 
 def _row_lines(settings: RegionSettings, region: Region) -> list[str]:
@@ -67,9 +79,11 @@ def read_region_settings(path: Path) -> RegionSettings:
         ConfigError: The file is missing or no TOML, or has a table, key or value that does not fit.
     """
     data = _parse(path)
-    _refuse_unknown(path, "the file", data, ("meta", "regions"))
+    _refuse_unknown(path, "the file", data, ("meta", "score", "regions"))
     meta = _table(path, "[meta]", data.get("meta", {}))
     _check_meta(path, meta)
+    score = _table(path, "[score]", data.get("score", {}))
+    _refuse_unknown(path, "[score]", score, _SCORE_KEYS)
     regions = _table(path, "[regions]", data.get("regions", {}))
     _refuse_unknown(path, "[regions]", regions, [region.label for region in Region])
     rows = [_read_row(path, region, regions.get(region.label, {})) for region in Region]
@@ -82,6 +96,10 @@ def read_region_settings(path: Path) -> RegionSettings:
             max_shares=tuple(row.max_share for row in rows),
             min_shares=tuple(row.min_share for row in rows),
             min_bits=tuple(row.min_bits for row in rows),
+            template_weight=_number(path, "[score]", score, "template_weight", 0.0),
+            prior_weight=_number(path, "[score]", score, "prior_weight", 0.0)
+            if "prior_weight" in score
+            else None,
             model=str(meta.get("model", "")),
             made_by=str(meta.get("made_by", "")),
         )

@@ -18,11 +18,16 @@ class RegionSettings:
     Attributes:
         table: Initial score and decay factor of every region.
         weights: Added to the logarithm of a token's retention score.
-        max_shares: Largest share of the kept tokens while other regions want the room, above 0 and
-            at most 1; None leaves it to the cache's own configuration.
-        min_shares: Share of the kept tokens that the region may count on, 0 to 1.
+        max_shares: Largest share of the kept tokens, of their bytes where tokens differ in
+            precision, while other regions want the room, above 0 and at most 1; None leaves it to
+            the cache's own configuration.
+        min_shares: Share of the room beside the protected tokens that the region may count on, 0
+            to 1.
         min_bits: Bits below which a kept token's keys and values are never stored; 2, the least
             there is, binds nothing.
+        template_weight: What the chat template's own tokens get in place of their region's weight.
+        prior_weight: Exponent of the decayed score against the attention that a token gets, 0 or
+            above; None leaves it to the cache's own configuration.
         model: The language model that the settings were measured with; empty if unknown.
         made_by: What wrote them; empty if unknown.
     """
@@ -32,6 +37,8 @@ class RegionSettings:
     max_shares: tuple[float | None, ...] = (None,) * NUM_REGIONS
     min_shares: tuple[float, ...] = (0.0,) * NUM_REGIONS
     min_bits: tuple[int, ...] = (BIT_WIDTHS[0],) * NUM_REGIONS
+    template_weight: float = 0.0
+    prior_weight: float | None = None
     model: str = ""
     made_by: str = ""
 
@@ -50,6 +57,11 @@ class RegionSettings:
                 )
         for region in Region:
             self._check(region)
+        if not math.isfinite(self.template_weight):
+            raise ValueError(f"template_weight must be finite, got {self.template_weight}")
+        prior = self.prior_weight
+        if prior is not None and not (math.isfinite(prior) and prior >= 0):
+            raise ValueError(f"prior_weight must be 0 or above, got {prior}")
         if sum(self.min_shares) > 1:
             raise ValueError(
                 f"the min_share of all regions add up to {sum(self.min_shares):g}, expected at "

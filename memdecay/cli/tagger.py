@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -66,11 +65,8 @@ def load_regions(path: Path | None) -> RegionSettings | None:
 
 
 def apply_regions(config: CacheConfig, settings: RegionSettings | None) -> CacheConfig:
-    """Return a cache's configuration with what the settings say about shares."""
-    if settings is None or settings.max_shares == RegionSettings().max_shares:
-        return config
-    shares = settings.shares_within(config.max_region_share)
-    return replace(config, max_share_per_region=shares)
+    """Return a cache's configuration with the settings, if there are any."""
+    return config if settings is None else config.with_regions(settings)
 
 
 def make_tagger(

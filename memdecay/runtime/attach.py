@@ -42,6 +42,9 @@ def attach(model: PreTrainedModel, cache: DecayCache) -> Iterator[DecayCache]:
 
         def after(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], _out: Any) -> None:
             if _uses(cache, args, kwargs):
+                input_ids = kwargs.get("input_ids", args[0] if args else None)
+                if isinstance(input_ids, Tensor) and not input_ids.is_floating_point():
+                    cache.mark_template(input_ids)
                 cache.evict()
 
         stack.callback(decoder.register_forward_pre_hook(before, with_kwargs=True).remove)

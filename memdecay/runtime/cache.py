@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -45,6 +45,7 @@ class DecayCache(BudgetedLayers):
         region_table: Decay factor of every region, and the tags of untagged tokens.
         frequencies: How the model turns its keys, see `RotaryFrequencies.of`. Tokens that lose
             precision keep more of it with them.
+        template_ids: Ids of the chat template's own tokens, such as ``<|im_start|>``.
 
     Raises:
         ModelError: The model has no full-attention layers, or layers of another kind.
@@ -62,8 +63,10 @@ class DecayCache(BudgetedLayers):
         config: CacheConfig,
         region_table: RegionTable | None = None,
         frequencies: RotaryFrequencies | None = None,
+        template_ids: Sequence[int] = (),
     ) -> None:
         self.config = config
+        self._template_ids = torch.tensor(tuple(template_ids), dtype=torch.int64)
         self.policy = make_policy(config)
         self.region_table = region_table or RegionTable()
         faded = FadedPositions(frequencies or RotaryFrequencies.none()) if self.fades else None
@@ -151,7 +154,22 @@ class DecayCache(BudgetedLayers):
             ValueError: A shape does not fit, or a position has not been seen yet.
         """
         with bookkeeping():
-            self._slots = self.slots.with_tags(start, importance, region_probs, self.region_table)
+            self._slots = self.slots.with_tags(
+                start, importance, region_probs, self.region_table, self.config.regions.weights
+            )
+
+    def mark_template(self, input_ids: Tensor) -> None:
+        """Find the chat template's own tokens among the newest ones, where they have a weight.
+
+        Args:
+            input_ids: Ids of the newest tokens, shape ``(batch, n)``, int64.
+        """
+        if not len(self._template_ids) or not self.config.regions.template_weight:
+            return
+        with bookkeeping():
+            is_template = torch.isin(input_ids, self._template_ids.to(input_ids.device))
+            start = self.tokens_seen - input_ids.shape[1]
+            self._slots = self.slots.with_template(start, is_template)
 
     def observe_attention(self, mass: Tensor, new_weight: float) -> None:
         """Blend an observation into the running average of the attention each token gets.

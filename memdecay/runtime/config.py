@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from memdecay.classifier.errors import BudgetError
+from memdecay.classifier.region_settings import RegionSettings
 from memdecay.classifier.regions import NUM_REGIONS
 from memdecay.runtime.precision.tiers import TIER_BITS
 
@@ -118,6 +119,9 @@ class CacheConfig:
         fading: How tokens lose precision, for a policy that fades.
         storage_dtype: Dtype of what is kept at full precision, ``float32``, ``bfloat16`` or
             ``float16``; None takes the model's.
+        regions: What each region weighs, its floor and cap where tokens fade, and its floor of
+            precision. Its table plays no part here: scores and decay come with the tags. Set it
+            by `with_regions`, which brings the other fields in line.
     """
 
     budget_tokens: int
@@ -132,6 +136,7 @@ class CacheConfig:
     feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
     fading: FadingConfig = field(default_factory=FadingConfig)
     storage_dtype: str | None = None
+    regions: RegionSettings = field(default_factory=RegionSettings)
 
     def __post_init__(self) -> None:
         """Check the ranges and that the budget holds what it must.
@@ -152,6 +157,16 @@ class CacheConfig:
         self._check_watermarks()
         self._check_shares()
         self._check_room()
+
+    def with_regions(self, settings: RegionSettings) -> CacheConfig:
+        """Return this configuration with settings of the regions, for eviction and fading alike."""
+        shares = self.max_share_per_region
+        if any(share is not None for share in settings.max_shares):
+            shares = settings.shares_within(self.max_region_share)
+        feedback = self.feedback
+        if settings.prior_weight is not None:
+            feedback = replace(feedback, prior_weight=settings.prior_weight)
+        return replace(self, regions=settings, max_share_per_region=shares, feedback=feedback)
 
     @property
     def num_protected(self) -> int:

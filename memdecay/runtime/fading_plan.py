@@ -8,9 +8,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from memdecay.classifier.regions import NUM_REGIONS
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.fading import FORGOTTEN, Step, plan_fading
 from memdecay.runtime.fading_layer import FadingLayer
+from memdecay.runtime.fading_regions import (
+    floor_tokens,
+    least_costs,
+    plan_within_caps,
+    region_min_bits,
+)
 from memdecay.runtime.metadata import Slots
 from memdecay.runtime.policies import EvictionPolicy
 from memdecay.runtime.precision.layout import FULL_BITS, Move
@@ -36,16 +43,46 @@ def plan_move(
         ModelError: The heads' width can't be quantized.
     """
     log_worth = config.fading.worth_exponent * score_in_text_order(slots, policy)
+    log_worth = log_worth.masked_fill(slots.is_pad, -math.inf)
     is_exact = slots.is_recent(config.fading.num_exact) | slots.is_sink(config.num_sinks)
     is_recent = slots.is_recent(config.num_recent)
-    return plan_fading(
-        log_worth.masked_fill(slots.is_pad, -math.inf),
-        layers[0].layout,
-        _steps(layers),
-        is_exact,
-        config.budget_tokens - room - _basis_tokens(layers),
+    steps = _steps(layers)
+    budget = config.budget_tokens - room - _basis_tokens(layers)
+    min_bits = torch.maximum(
         torch.where(is_recent, config.fading.min_recent_bits, FORGOTTEN),
-        is_recent,
+        region_min_bits(slots.regions, config.regions.min_bits),
+    )
+    is_unforgettable = is_recent | _region_floors(
+        log_worth, slots, config, is_exact, is_recent, least_costs(min_bits, steps), budget
+    )
+
+    def plan(worth: Tensor) -> Move:
+        layout = layers[0].layout
+        return plan_fading(worth, layout, steps, is_exact, budget, min_bits, is_unforgettable)
+
+    costs = [step.cost for step in steps]
+    caps = config.regions.max_shares if policy.caps_regions else (None,) * NUM_REGIONS
+    return plan_within_caps(plan, log_worth, slots.regions, caps, costs, budget)
+
+
+def _region_floors(
+    log_worth: Tensor,
+    slots: Slots,
+    config: CacheConfig,
+    is_exact: Tensor,
+    is_recent: Tensor,
+    costs: Tensor,
+    budget: float,
+) -> Tensor:
+    """Find what the regions' floors keep of the tokens that are not protected anyway."""
+    is_safe = is_exact | is_recent
+    taken = torch.where(is_exact, 1.0, costs).masked_fill(~is_safe, 0.0).sum(dim=1)
+    return floor_tokens(
+        log_worth.masked_fill(is_safe, -math.inf),
+        slots.regions,
+        costs,
+        config.regions.min_shares,
+        budget - float(taken.max()),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -24,6 +24,10 @@ class Slots:
         regions: Most likely region, shape ``(batch, kept)``, int64.
         attention: Running average of the attention mass the token received, shape
             ``(batch, kept)``, float32; NaN until it was first observed.
+        region_weight: Mean weight of the regions by their probabilities, see
+            `RegionSettings.weights`, shape ``(batch, kept)``, float32; 0 until it is tagged.
+        is_template: Whether the token is the chat template's own, such as ``<|im_start|>``, shape
+            ``(batch, kept)``, bool.
         pad_lengths: Left padding of each row, shape ``(batch,)``, int64.
         num_seen: Tokens seen so far, the same in every row.
     """
@@ -33,6 +37,8 @@ class Slots:
     decay: Tensor
     regions: Tensor
     attention: Tensor
+    region_weight: Tensor
+    is_template: Tensor
     pad_lengths: Tensor
     num_seen: int = 0
 
@@ -42,7 +48,7 @@ class Slots:
         integers = torch.zeros((batch_size, 0), dtype=torch.int64, device=device)
         floats = torch.zeros((batch_size, 0), dtype=torch.float32, device=device)
         pad_lengths = torch.zeros(batch_size, dtype=torch.int64, device=device)
-        return cls(integers, floats, floats, integers, floats, pad_lengths)
+        return cls(integers, floats, floats, integers, floats, floats, integers.bool(), pad_lengths)
 
     @property
     def num_kept(self) -> int:
@@ -92,6 +98,8 @@ class Slots:
             decay=extend(self.decay, ordinary.decay),
             regions=extend(self.regions, Region.ORDINARY_CONTEXT),
             attention=extend(self.attention, math.nan),
+            region_weight=extend(self.region_weight, 0.0),
+            is_template=extend(self.is_template, False),
             num_seen=num_seen,
         )
 
@@ -142,7 +150,12 @@ class Slots:
         return replace(self, pad_lengths=pad_lengths)
 
     def with_tags(
-        self, start: int, importance: Tensor, region_probs: Tensor, table: RegionTable
+        self,
+        start: int,
+        importance: Tensor,
+        region_probs: Tensor,
+        table: RegionTable,
+        weights: Sequence[float] = (0.0,) * NUM_REGIONS,
     ) -> Slots:
         """Set the tags of the tokens at positions ``start`` on that are still kept.
 
@@ -151,6 +164,7 @@ class Slots:
             importance: Score of each token when fresh, shape ``(batch, n)``, float.
             region_probs: Region probabilities, shape ``(batch, n, regions)``, float.
             table: Gives the decay factors that the probabilities average.
+            weights: What each region weighs, in the order of `Region`.
 
         Raises:
             ValueError: A shape does not fit, or a position has not been seen yet.
@@ -161,19 +175,27 @@ class Slots:
             return self
         probs = region_probs.to(self.decay)
         decay = probs @ torch.tensor(table.decays).to(probs)
-        offsets = self.positions - start
-        is_tagged = (offsets >= 0) & (offsets < num_tags)
-        offsets = offsets.clamp(0, num_tags - 1)
-
-        def merge(old: Tensor, new: Tensor) -> Tensor:
-            return torch.where(is_tagged, new.to(old).gather(1, offsets), old)
-
+        region_weight = probs @ torch.tensor(tuple(weights)).to(probs)
+        merge = self._merging(start, num_tags)
         return replace(
             self,
             importance=merge(self.importance, importance),
             decay=merge(self.decay, decay),
             regions=merge(self.regions, probs.argmax(dim=-1)),
+            region_weight=merge(self.region_weight, region_weight),
         )
+
+    def with_template(self, start: int, is_template: Tensor) -> Slots:
+        """Set which of the tokens at positions ``start`` on are the chat template's own.
+
+        Args:
+            start: Logical position of the first of them.
+            is_template: Shape ``(batch, n)``, bool.
+        """
+        if not is_template.shape[1]:
+            return self
+        merge = self._merging(start, is_template.shape[1])
+        return replace(self, is_template=merge(self.is_template, is_template))
 
     def with_attention(self, mass: Tensor, new_weight: float) -> Slots:
         """Blend an observation into the running average.
@@ -202,7 +224,20 @@ class Slots:
             decay=change(self.decay),
             regions=change(self.regions),
             attention=change(self.attention),
+            region_weight=change(self.region_weight),
+            is_template=change(self.is_template),
         )
+
+    def _merging(self, start: int, num_tokens: int) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return what puts new values of ``num_tokens`` positions into a column."""
+        offsets = self.positions - start
+        is_meant = (offsets >= 0) & (offsets < num_tokens)
+        offsets = offsets.clamp(0, num_tokens - 1)
+
+        def merge(old: Tensor, new: Tensor) -> Tensor:
+            return torch.where(is_meant, new.to(old).gather(1, offsets), old)
+
+        return merge
 
     def _check_tags(self, start: int, importance: Tensor, region_probs: Tensor) -> None:
         num_rows = self.positions.shape[0]

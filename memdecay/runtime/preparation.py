@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from memdecay.classifier.decoder import find_decoder
 from memdecay.classifier.llm import LanguageModel
+from memdecay.classifier.tokenization import special_ids
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.precision.rotary import RotaryFrequencies
@@ -19,10 +20,11 @@ def make_cache(llm: LanguageModel, config: CacheConfig, tagger: SessionTagger | 
         ConfigError: The policy is unknown.
     """
     frequencies = RotaryFrequencies.of(find_decoder(llm.model))
-    if tagger is None:
-        return DecayCache(llm.model.config, config, frequencies=frequencies)
-    tagger.check_llm(llm)
-    return DecayCache(llm.model.config, config, tagger.region_table, frequencies)
+    if tagger is not None:
+        tagger.check_llm(llm)
+    table = None if tagger is None else tagger.region_table
+    ids = special_ids(llm.tokenizer)
+    return DecayCache(llm.model.config, config, table, frequencies, ids)
 
 
 def chunk_within_budget(chunk_tokens: int, cache: DecayCache) -> int:

@@ -33,6 +33,8 @@ _SETTINGS = st.builds(
     max_shares=five(st.none() | st.floats(0.2, 1.0)),
     min_shares=five(st.floats(0.0, 0.2)),
     min_bits=five(st.sampled_from(BIT_WIDTHS)),
+    template_weight=st.floats(-50, 50),
+    prior_weight=st.none() | st.floats(0, 2),
     model=st.text(st.characters(exclude_categories=["Cs"])),
     made_by=st.text(st.characters(exclude_categories=["Cs"])),
 )
@@ -76,7 +78,7 @@ def test_defaults_are_not_written() -> None:
     ("text", "match"),
     [
         ("[regions", "is no TOML"),
-        ("[decay]\n", "the file has the unknown key 'decay'; expected meta, regions"),
+        ("[decay]\n", "the file has the unknown key 'decay'; expected meta, score, regions"),
         ("regions = 3\n", r"\[regions\] must be a table, got 3"),
         ("[regions.notes]\n", r"\[regions\] has the unknown key 'notes'"),
         ("[regions]\nkey_decision = 1\n", r"\[regions.key_decision\] must be a table, got 1"),
@@ -98,6 +100,10 @@ def test_defaults_are_not_written() -> None:
         ),
         ("[regions.key_decision]\nmin_bits = 5\n", "min_bits of key_decision must be one of"),
         ("[regions.key_decision]\nmin_bits = 4.0\n", "min_bits must be one of .* got 4.0"),
+        ("score = 1\n", r"\[score\] must be a table, got 1"),
+        ("[score]\nweight = 1\n", r"\[score\] has the unknown key 'weight'"),
+        ("[score]\nprior_weight = -1\n", "prior_weight must be 0 or above, got -1.0"),
+        ("[score]\ntemplate_weight = nan\n", "template_weight must be finite, got nan"),
         ("[meta]\nauthor = 'me'\n", r"\[meta\] has the unknown key 'author'"),
         ("[meta]\nversion = 9\n", "has format version 9, but this memdecay reads up to version 1"),
         ("[meta]\nversion = '1'\n", "version must be a whole number"),

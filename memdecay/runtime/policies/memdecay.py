@@ -19,17 +19,22 @@ class MemdecayPolicy:
     """Rank by the attention a token gets, bent by its region's decayed score.
 
     score = (floor + attention / mean attention of the row) * (importance * exp(-decay * age))^w
+        * exp(weight of the region)
 
     The attention is the running average in `Slots.attention`, averaged over neighbouring slots.
     A token that is visited keeps its score while its region's part fades, so it fades more slowly
     than one that nobody reads. A token not observed yet counts as average. Without tags every
-    token is ordinary context, and age takes the region's place.
+    token is ordinary context, and age takes the region's place. The weight is the mean over the
+    regions' probabilities, so it bends the ranking as far as the tagger is sure, and attention that
+    is clear enough overrules it. The chat template's own tokens have a weight of their own.
 
     Attributes:
         feedback: Floor, exponent w and pooling width.
+        template_weight: Weight of the chat template's tokens.
     """
 
     feedback: FeedbackConfig
+    template_weight: float = 0.0
     evicts: bool = True
     protects_sinks: bool = True
     caps_regions: bool = True
@@ -43,4 +48,5 @@ class MemdecayPolicy:
         attention = pool(relative_attention(slots), self.feedback.pool_width)
         prior = log_decayed_score(slots.importance, slots.decay, slots.ages)
         floor = self.feedback.attention_floor
-        return torch.log(floor + attention) + self.feedback.prior_weight * prior
+        weight = torch.where(slots.is_template, self.template_weight, slots.region_weight)
+        return torch.log(floor + attention) + self.feedback.prior_weight * prior + weight

@@ -44,6 +44,7 @@ class SessionMemory:
                 features = torch.from_numpy(tokens.position_features(start)).unsqueeze(0)
                 update = self.tagger.push(hidden_states, features.to(hidden_states.device))
                 self.cache.set_tags(update.start, update.tags.importance, update.tags.region_probs)
+        self.cache.mark_template(torch.from_numpy(tokens.input_ids).unsqueeze(0))
         self.cache.evict()
 
     def take_back(self, num_tokens: int) -> bool:

@@ -19,7 +19,16 @@ from memdecay.serving.engine.model.memory import SessionMemory
 _CACHE = "cache."
 _TAGGER = "tagger."
 _LAST_SEEN = "recorder.last_seen"
-_SLOT_COLUMNS = ("positions", "importance", "decay", "regions", "attention", "pad_lengths")
+_SLOT_COLUMNS = (
+    "positions",
+    "importance",
+    "decay",
+    "regions",
+    "attention",
+    "region_weight",
+    "is_template",
+    "pad_lengths",
+)
 
 
 def save_memory(memory: SessionMemory, device: torch.device) -> dict[str, Tensor]:
