@@ -11,8 +11,8 @@ GOLD := ../shared/gold/gold_dev.jsonl
 CLASSIFIER ?= runs/gold/classifier
 PRETRAINED := memdecay/classifier/pretrained/smollm2
 CLASSIFIER_FILES := classifier.onnx checkpoint.safetensors card.json README.md
-# Generated traces for the packaged classifier; the first 80 are the packaged ones.
-SYNTHETIC := 80
+# Generated traces that the packaged classifier is trained on, out of the packaged ones.
+SYNTHETIC := 40
 
 .PHONY: install install-dev demo gold pretrained calibration-picture test check fix clean
 

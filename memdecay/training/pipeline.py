@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from memdecay.classifier.errors import TraceError
@@ -75,7 +76,9 @@ def train_classifier(
     layer = default_layer(llm.num_layers) if layer is None else layer
     store = extract(traces, llm, layer, store_dir, extraction, progress=progress)
     data = training_data(traces, store, split)
-    data = dataclasses.replace(data, rules=rule_regions(traces, store, llm.tokenizer))
+    # Asked for when the network is trained: helper processes have no use for it.
+    rules = partial(rule_regions, traces, store, llm.tokenizer)
+    data = dataclasses.replace(data, rules=rules)
     return fit(data, training, folder, progress=training_progress)
 
 
