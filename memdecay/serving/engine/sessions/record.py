@@ -8,7 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from memdecay.classifier.text import NUM_TEXT_FEATURES
 from memdecay.runtime.transcript import TokenTable, Transcript
 from memdecay.serving.engine.sessions.disk import SessionFolder, StoredFile
 from memdecay.serving.engine.sessions.session import MemoryFacts, ServedSession
@@ -26,6 +28,10 @@ def load_stored(folder: SessionFolder, store: SessionStore) -> None:
         except (KeyError, TypeError, ValueError) as error:
             logger.warning("%s does not fit and is deleted (%s)", stored.record.name, error)
             folder.remove(stored)
+
+
+_RUN_AGAIN_TOKENS = 64
+"""Newest tokens that may have to be run again without being rendered again."""
 
 
 def to_record(session: ServedSession) -> dict[str, Any]:
@@ -49,6 +55,7 @@ def to_record(session: ServedSession) -> dict[str, Any]:
             "message_index": tokens.message_index.tolist(),
             "position_in_message": tokens.position_in_message.tolist(),
             "role": tokens.role.tolist(),
+            "text_features": tokens.text[_first_needed(session) :].tolist(),
         },
     }
 
@@ -67,6 +74,7 @@ def from_record(body: Mapping[str, Any], stored: StoredFile) -> ServedSession:
         np.array(transcript["message_index"], np.int32),
         np.array(transcript["position_in_message"], np.int32),
         np.array(transcript["role"], np.int8),
+        _text_features(transcript),
     )
     digest = body["digest"]
     return ServedSession(
@@ -84,3 +92,16 @@ def from_record(body: Mapping[str, Any], stored: StoredFile) -> ServedSession:
         facts=MemoryFacts(**body["facts"]),
         history=[SessionSnapshot(**snapshot) for snapshot in body["history"]],
     )
+
+
+def _first_needed(session: ServedSession) -> int:
+    """Return the first token whose text features may still be read; there are many of them."""
+    return max(0, session.facts.tokens_seen - _RUN_AGAIN_TOKENS)
+
+
+def _text_features(transcript: Mapping[str, Any]) -> NDArray[np.float16]:
+    """Return the features of all tokens, zeros for those that are not read again."""
+    newest = np.array(transcript["text_features"], np.float16).reshape(-1, NUM_TEXT_FEATURES)
+    features = np.zeros((len(transcript["input_ids"]), NUM_TEXT_FEATURES), np.float16)
+    features[len(features) - len(newest) :] = newest
+    return features
