@@ -34,7 +34,7 @@ def observe_attention(decoder: PreTrainedModel, cache: DecayCache) -> Iterator[N
     Raises:
         ValueError: ``config.feedback.layers`` names a layer that isn't full attention.
     """
-    recorder = AttentionRecorder(cache)
+    recorder = AttentionRecorder(cache, last_seen=cache.tokens_seen)
 
     def attend(
         base: AttentionFunction,
@@ -104,7 +104,7 @@ class AttentionRecorder:
         self._feedback = cache.config.feedback
         self._observation = cache.policy.observation
         self._layers = _watched_layers(cache)
-        self._last_seen = last_seen
+        self.last_seen = last_seen
         self._masses: list[Tensor] = []
 
     def see(
@@ -119,7 +119,7 @@ class AttentionRecorder:
         layer_idx = getattr(module, "layer_idx", None)
         if layer_idx not in self._layers or not self._cache.holds(key, layer_idx):
             return
-        tokens_since = self._cache.tokens_seen - self._last_seen
+        tokens_since = self._cache.tokens_seen - self.last_seen
         if query.shape[2] == 1 and not self._is_due(tokens_since):
             return
         window = self._newest(query)
@@ -155,7 +155,7 @@ class AttentionRecorder:
         new_weight = self._new_weight(tokens_since, num_queries)
         self._cache.observe_attention(mass, new_weight=new_weight)
         self._masses.clear()
-        self._last_seen = self._cache.tokens_seen
+        self.last_seen = self._cache.tokens_seen
 
     def _new_weight(self, tokens_since: int, num_queries: int) -> float:
         """Return what an observation weighs against the average of the earlier ones."""

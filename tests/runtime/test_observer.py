@@ -227,3 +227,22 @@ def test_policies_see_all_layers_and_their_own_queries(policy: str) -> None:
         for query in range(80, 90):
             expected = expected * 31 / 32 + attention[query, :40] / 32
         torch.testing.assert_close(observed[:40], expected, rtol=1e-4, atol=1e-6)
+
+
+@torch.no_grad()
+def test_attaching_again_keeps_the_average() -> None:
+    model = tiny_llama()
+    feedback = FeedbackConfig(layers=(1,), half_life_tokens=1000.0)
+    cache = make_cache(model, 128, policy="memdecay", feedback=feedback)
+    ids = random_ids(1, 72)
+    mask = torch.ones_like(ids)
+
+    for start, end in ((0, 64), (64, 72)):
+        with attach(model, cache):
+            forward(model, cache, ids[:, :end], mask[:, :end], start=start)
+
+    attention = eager_attentions(ids, mask)[1].mean(dim=1)[0]
+    new_weight = 1 - 0.5 ** (8 / 1000)
+    old, new = attention[32:64, :32].mean(dim=0), attention[64:, :32].mean(dim=0)
+    expected = torch.lerp(old, new, new_weight)
+    torch.testing.assert_close(cache.slots.attention[0, :32], expected, rtol=1e-4, atol=1e-6)
