@@ -15,7 +15,7 @@ from memdecay.runtime.bench.quality.config import QualityConfig
 from tests.tiny import tiny_language_model
 
 SMALL = QualityConfig(
-    chunk_tokens=16,
+    chunk_tokens=32,
     max_scored=256,
     copy_distance=40,
     cue_tokens=4,
@@ -30,7 +30,7 @@ SMALL = QualityConfig(
 @cache
 def language_model() -> LanguageModel:
     """Return a tiny model whose predictions depend much on what it attends to."""
-    return tiny_language_model(max_position_embeddings=4096, initializer_range=0.2)
+    return tiny_language_model(num_layers=2, max_position_embeddings=4096, initializer_range=0.2)
 
 
 def _letters(seed: int) -> str:

@@ -108,7 +108,7 @@ class QualityRow:
             KeyError: A value is missing.
             TypeError: A value is of another kind.
         """
-        values = {
+        values: dict[str, Any] = {
             field.name: math.nan if data[field.name] is None else data[field.name]
             for field in fields(cls)
         }
