@@ -7,14 +7,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.regions import RegionTable
 from memdecay.classifier.rendering import RenderedConversation
+from memdecay.classifier.text import NUM_TEXT_FEATURES
 from memdecay.classifier.tokenization import TokenizedConversation
 from memdecay.runtime.cache import DecayCache
-from memdecay.runtime.hooks import Describe, tag_tokens
+from memdecay.runtime.hooks import Describe, ForwardStates, tag_tokens
+from memdecay.runtime.reply_text import ReplyText
 from memdecay.runtime.streaming import StreamingTagger
 from memdecay.runtime.tagger import RegionTagger
 
@@ -92,22 +96,39 @@ SessionTagger = RegionTagger | TokenTagger
 
 def begin_tagging(tagger: SessionTagger, llm: LanguageModel) -> ConversationTagger:
     """Return the tagger of a new conversation."""
-    return _StateTagging(tagger) if isinstance(tagger, RegionTagger) else tagger.begin(llm)
+    if isinstance(tagger, RegionTagger):
+        return _StateTagging(tagger, llm.tokenizer)
+    return tagger.begin(llm)
 
 
 class _StateTagging:
-    """The classifier: all that it reads comes from the forwards themselves."""
+    """The classifier: it reads the forwards' hidden states and the text that the session knows."""
 
-    def __init__(self, tagger: RegionTagger) -> None:
+    def __init__(self, tagger: RegionTagger, tokenizer: Any) -> None:
         self._streaming = StreamingTagger(tagger)
+        self._reply_text = ReplyText(tokenizer)
+        self._newest: Tensor | None = None
 
     def attached(
         self, model: PreTrainedModel, cache: DecayCache, describe: Describe
     ) -> AbstractContextManager[None]:
-        return tag_tokens(model, cache, self._streaming, describe)
+        def describe_with_reply(states: ForwardStates) -> Tensor:
+            features = describe(states)
+            if self._newest is not None:
+                features[..., -NUM_TEXT_FEATURES:] = self._newest
+            return features
 
-    def read(self, reading: Reading) -> None:
-        pass
+        return tag_tokens(model, cache, self._streaming, describe_with_reply)
+
+    def read(self, reading: Reading) -> None:  # noqa: ARG002  The tokens bring their text.
+        self._reply_text.forget()
+        self._newest = None
 
     def write(self, writing: Writing, cache: DecayCache) -> None:
-        pass
+        del cache  # The next forward sets the tags.
+        if writing.is_finished:
+            self._reply_text.forget()
+            self._newest = None
+        else:
+            newest = self._reply_text.newest(writing.messages, writing.token_ids)
+            self._newest = torch.from_numpy(newest)

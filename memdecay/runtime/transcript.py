@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 from memdecay.classifier.features import position_features, role_code
 from memdecay.classifier.text import NUM_TEXT_FEATURES
 from memdecay.classifier.tokenization import TokenizedConversation
+
+
+def _unknown_text() -> NDArray[np.float16]:
+    return np.zeros((0, NUM_TEXT_FEATURES), np.float16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +27,19 @@ class TokenTable:
         message_index: ``(n,)``, int32; -1 before the first message.
         position_in_message: ``(n,)``, int32; tokens before this one in its message.
         role: ``(n,)``, int8; see `memdecay.classifier.features.role_code`.
-        text: ``(n, NUM_TEXT_FEATURES)``, float16; see `memdecay.classifier.text`. None gives zeros.
+        text: ``(n, NUM_TEXT_FEATURES)``, float16; see `memdecay.classifier.text`. Zeros if left
+            out.
     """
 
     input_ids: NDArray[np.int64]
     message_index: NDArray[np.int32]
     position_in_message: NDArray[np.int32]
     role: NDArray[np.int8]
-    text: NDArray[np.float16] = None  # type: ignore[assignment]
+    text: NDArray[np.float16] = field(default_factory=_unknown_text)
 
     def __post_init__(self) -> None:
         """Fill in the text features of tokens of which the text is not known."""
-        if self.text is None:
+        if len(self.text) == 0 < len(self):
             object.__setattr__(self, "text", np.zeros((len(self), NUM_TEXT_FEATURES), np.float16))
 
     @classmethod
@@ -71,6 +76,11 @@ class TokenTable:
         pairs = zip(self._columns(), other._columns(), strict=True)
         return TokenTable(*(np.concatenate(pair) for pair in pairs))
 
+    def with_text(self, row: NDArray[np.float32]) -> TokenTable:
+        """Return the same tokens, all with the text features ``(NUM_TEXT_FEATURES,)`` given."""
+        text = np.broadcast_to(row.astype(np.float16), (len(self), NUM_TEXT_FEATURES))
+        return replace(self, text=text)
+
     def position_features(self, start: int) -> NDArray[np.float32]:
         """Return the features ``(n, num_position_features)`` of a part that begins at ``start``."""
         positions = np.arange(start, start + len(self))
@@ -79,7 +89,7 @@ class TokenTable:
         )
 
     def _columns(self) -> tuple[NDArray[Any], ...]:
-        return tuple(getattr(self, field.name) for field in fields(self))
+        return tuple(getattr(self, column.name) for column in fields(self))
 
 
 @dataclass(frozen=True, slots=True)

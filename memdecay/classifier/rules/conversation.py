@@ -140,15 +140,27 @@ def opens_alike(text: str, opening: str) -> bool:
 
 
 @dataclass(slots=True)
-class _Reader:
-    """Reads messages in order; holds what the earlier ones say about the later ones."""
+class ConversationReader:
+    """Reads messages in order; holds what the earlier ones say about the later ones.
+
+    Attributes:
+        opening: The first message of a user; None before it.
+        pending: The calls that wait for their results, as text.
+        has_answered: Whether the assistant has spoken.
+        mood: What was heard of a chat or a task run.
+    """
 
     opening: str | None = None
     pending: list[str] = field(default_factory=list)
     has_answered: bool = False
     mood: _Mood = field(default_factory=lambda: _Mood())
 
+    def next_turn(self, index: int, message: ChatMessage) -> Turn:
+        """Return the next message, read by what is known up to it and from it."""
+        return _with_chat(self.read(index, message), self.mood.is_chat)
+
     def read(self, index: int, message: ChatMessage) -> Turn:
+        """Return the next message; whether it is part of a chat is left open."""
         speaker = self._speaker(message)
         parts = find_parts(message.content) if speaker is Speaker.ASSISTANT else ()
         calls = tuple(call.to_text() for call in message.calls)
@@ -281,7 +293,7 @@ def read_conversation(
         lookahead: Whether later messages may bear on earlier ones. Without it, what is said about
             a message depends on it and those before it only.
     """
-    reader = _Reader()
+    reader = ConversationReader()
     turns = []
     for index, message in enumerate(messages):
         turn = reader.read(index, chat_message(message))

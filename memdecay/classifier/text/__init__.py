@@ -1,6 +1,6 @@
 """What a token's text says beside its hidden state: line kinds, place, the call's words, rules."""
 
-from memdecay.classifier.text.conversation import ConversationText, read_text
+from memdecay.classifier.text.conversation import ConversationText, TextReader, read_text
 from memdecay.classifier.text.names import (
     NUM_TEXT_FEATURES,
     RULE_SCORES_START,
@@ -12,5 +12,6 @@ __all__ = [
     "RULE_SCORES_START",
     "TEXT_FEATURE_NAMES",
     "ConversationText",
+    "TextReader",
     "read_text",
 ]

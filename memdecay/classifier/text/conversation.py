@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memdecay.classifier.messages import chat_message
 from memdecay.classifier.rendering import RenderedConversation
-from memdecay.classifier.rules.conversation import Speaker, Turn, read_conversation
+from memdecay.classifier.rules.conversation import ConversationReader, Speaker, Turn
 from memdecay.classifier.text.names import NUM_TEXT_FEATURES
 from memdecay.classifier.text.places import Before
 from memdecay.classifier.text.turns import turn_features
@@ -18,7 +21,20 @@ from memdecay.classifier.text.turns import turn_features
 _TEMPLATE_ROW, _CALL_ROW, _FIRST_ROW = 0, 1, 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class TextPieces:
+    """Features of the pieces of one message's content.
+
+    Attributes:
+        starts: ``(num_pieces,)``, int64; first character of each.
+        rows: ``(num_pieces, NUM_TEXT_FEATURES)``, float32, read-only.
+    """
+
+    starts: NDArray[np.int64]
+    rows: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ConversationText:
     """Features of every piece of every message.
 
@@ -59,6 +75,33 @@ class ConversationText:
         return found
 
 
+class TextReader:
+    """Computes the text features of messages one after the other, as they come."""
+
+    def __init__(self) -> None:
+        self._reader = ConversationReader()
+        self._before = Before()
+        self._speakers: dict[Speaker, None] = {}
+        self._num_messages = 0
+
+    def read(self, message: Mapping[str, Any]) -> TextPieces:
+        """Return the features of the next message.
+
+        Args:
+            message: An OpenAI chat message of any shape.
+        """
+        turn = self._reader.next_turn(self._num_messages, chat_message(message))
+        rows = turn_features(turn, self._before, tuple(self._speakers))
+        self._before = _followed_by(self._before, turn)
+        self._speakers[turn.speaker] = None
+        self._num_messages += 1
+        return TextPieces(np.array([piece.start for piece in turn.segments], np.int64), rows)
+
+    def peek(self, message: Mapping[str, Any]) -> TextPieces:
+        """Return what `read` would, and stay where it is: for a message that still grows."""
+        return deepcopy(self).read(message)
+
+
 def read_text(messages: Sequence[Mapping[str, Any]]) -> ConversationText:
     """Compute the text features of a conversation.
 
@@ -67,20 +110,14 @@ def read_text(messages: Sequence[Mapping[str, Any]]) -> ConversationText:
     Args:
         messages: OpenAI chat messages of any shape.
     """
-    conversation = read_conversation(messages, lookahead=False)
-    rows = [_fixed_rows()]
-    starts, first_rows, num_rows = [], [], _FIRST_ROW
-    before = Before()
-    speakers: dict[Speaker, None] = {}
-    for turn in conversation.turns:
-        features = turn_features(turn, before, tuple(speakers))
-        rows.append(features)
-        starts.append(np.array([segment.start for segment in turn.segments], np.int64))
-        first_rows.append(num_rows)
-        num_rows += len(features)
-        before = _followed_by(before, turn)
-        speakers[turn.speaker] = None
-    return ConversationText(np.concatenate(rows), tuple(starts), tuple(first_rows))
+    reader = TextReader()
+    pieces = [reader.read(message) for message in messages]
+    sizes = [len(message.rows) for message in pieces]
+    return ConversationText(
+        rows=np.concatenate([_fixed_rows(), *(message.rows for message in pieces)]),
+        starts=tuple(message.starts for message in pieces),
+        first_rows=tuple(accumulate(sizes, initial=_FIRST_ROW))[:-1],
+    )
 
 
 def _fixed_rows() -> NDArray[np.float32]:

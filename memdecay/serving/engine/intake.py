@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from memdecay.runtime.reply_text import ReplyText
 from memdecay.runtime.sampling import Sampler
 from memdecay.serving.engine.events import Listener
 from memdecay.serving.engine.parts import Parts
@@ -63,6 +64,7 @@ class Intake:
             sampler=Sampler(request.sampling, parts.llm.device),
             listener=listener,
             submitted_at=submitted_at,
+            reply_text=ReplyText(parts.llm.tokenizer),
         )
 
     def _forced_ids(self, request: GenerationRequest) -> tuple[int, ...] | None:

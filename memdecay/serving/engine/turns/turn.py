@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from memdecay.runtime.reply_text import ReplyText
 from memdecay.runtime.sampling import Sampler
 from memdecay.runtime.transcript import TokenTable
 from memdecay.serving.engine.events import (
@@ -74,6 +75,7 @@ class Turn:
         beginning: How it found its session; None while it waits.
         is_cancelled: Whether it is to end at the next step.
         num_reported: Tokens of the answer that were told of.
+        reply_text: Follows the answer's text for the classifier; None leaves it unknown.
     """
 
     request: GenerationRequest
@@ -89,6 +91,7 @@ class Turn:
     beginning: Beginning | None = None
     is_cancelled: bool = False
     num_reported: int = field(default=0)
+    reply_text: ReplyText | None = None
 
     @property
     def session(self) -> ServedSession:
@@ -121,7 +124,12 @@ class Turn:
     def newest(self) -> TokenTable:
         """Return the newest token of the answer, which is still to be run."""
         tokens = self.prompt.answer_tokens(self.session.transcript, self.answer.token_ids)
-        return tokens.part(len(tokens) - 1, len(tokens))
+        newest = tokens.part(len(tokens) - 1, len(tokens))
+        conversation = self.prompt.conversation
+        if self.reply_text is None or conversation is None or conversation.rendered is None:
+            return newest
+        messages = conversation.rendered.sources
+        return newest.with_text(self.reply_text.newest(messages, self.answer.token_ids))
 
     def choose(self, logits: Tensor) -> int | None:
         """Return the next token; None ends a forced answer.
