@@ -18,9 +18,11 @@ from memdecay.serving.engine.events import FinishReason, Listener
 from memdecay.serving.engine.intake import Intake
 from memdecay.serving.engine.model.runner import Row
 from memdecay.serving.engine.parts import make_parts
-from memdecay.serving.engine.request import ErrorKind, GenerationRequest, RequestRefusedError
+from memdecay.serving.engine.request import ErrorKind, GenerationRequest
+from memdecay.serving.engine.sessions.expiry import superfluous
 from memdecay.serving.engine.sessions.record import load_stored
 from memdecay.serving.engine.sessions.session import ServedSession
+from memdecay.serving.engine.turns.queue import WaitingQueue
 from memdecay.serving.engine.turns.settle import settle
 from memdecay.serving.engine.turns.turn import Turn
 from memdecay.serving.engine.warm_up import PrefixKeeper
@@ -59,7 +61,7 @@ class EngineCore:
     ) -> None:
         self.parts = make_parts(llm, config, tagger, clock)
         self.counters = Counters()
-        self.waiting: deque[Turn] = deque()
+        self.waiting = WaitingQueue(config.max_waiting)
         self.reading: deque[Turn] = deque()
         self.answering: list[Turn] = []
         self._clock = clock
@@ -106,14 +108,7 @@ class EngineCore:
         Raises:
             RequestRefusedError: The queue is full, or its session has too many requests.
         """
-        limit = self.parts.config.max_waiting
-        if len(self.waiting) >= limit:
-            raise RequestRefusedError(
-                ErrorKind.QUEUE_FULL,
-                f"{limit} requests are waiting already, which is the most; try again later",
-            )
-        self._check_session_is_free(turn.request)
-        self.waiting.append(turn)
+        self.waiting.add(turn)
         self._may_admit = True
 
     def cancel(self, request_id: str) -> bool:
@@ -151,18 +146,8 @@ class EngineCore:
 
     def expire(self) -> None:
         """Delete sessions that nobody has used for too long, and those beyond the limit."""
-        config, now = self.parts.config, self._clock()
-        idle = [session for session in self.parts.store if not session.is_running]
-        if config.session_ttl_s is not None:
-            for session in idle:
-                if now - session.last_used_at > config.session_ttl_s:
-                    self._forget(session)
-        num_over = len(self.parts.store) - config.max_known_sessions
-        if num_over > 0:
-            left = [session for session in self.parts.store if not session.is_running]
-            left.sort(key=lambda session: session.worth(now, config.value_half_life_s))
-            for session in left[:num_over]:
-                self._forget(session)
+        for session in superfluous(self.parts.store, self.parts.config, self._clock()):
+            self._forget(session)
 
     def close(self) -> None:
         """End every request that is left, and write the sessions to disk if there is one."""
@@ -173,15 +158,16 @@ class EngineCore:
 
     def refuse_waiting(self, kind: ErrorKind, message: str) -> None:
         """End all requests that have not begun."""
-        while self.waiting:
-            self._fail_waiting(self.waiting.popleft(), kind, message)
+        for turn in self.waiting:
+            self.waiting.remove(turn)
+            self._fail_waiting(turn, kind, message)
 
     def _admit(self) -> None:
         if not self._may_admit:
             return
         self._may_admit = False
         self.expire()
-        for turn in tuple(self.waiting):
+        for turn in self.waiting:
             if len(self.running) >= self.parts.config.max_running:
                 return
             if self._try_to_begin(turn):
@@ -207,7 +193,7 @@ class EngineCore:
             self._fail_waiting(turn, ErrorKind.INTERNAL, _FAILED)
             return True
         session.is_running = True
-        self.counters.prompt_tokens += len(turn.prompt.tokens)
+        self.counters.prompt_tokens += beginning.num_prompt_tokens
         if beginning.origin == "session":
             self.counters.cached_tokens += beginning.num_cached_tokens
         elif was_known:
@@ -258,7 +244,7 @@ class EngineCore:
         for turn, part in zip(turns, tokens, strict=True):
             memory = turn.session.memory
             assert memory is not None, "a running session is on the device"
-            rows.append(Row(memory, part))
+            rows.append(Row(memory, part, turn.pinned_among(memory.num_tokens, len(part))))
         try:
             return self.parts.runner.run(rows)
         except Exception:  # Whatever it was, the other requests go on.
@@ -330,14 +316,3 @@ class EngineCore:
         self.parts.tiers.discard(session)
         self.parts.store.remove(session)
         self._may_admit = True
-
-    def _check_session_is_free(self, request: GenerationRequest) -> None:
-        if request.session_id is None:
-            return
-        key = (request.tenant, request.session_id)
-        if any((turn.request.tenant, turn.request.session_id) == key for turn in self.waiting):
-            raise RequestRefusedError(
-                ErrorKind.SESSION_BUSY,
-                f"a request of session {request.session_id!r} is waiting already; send one after "
-                "the other, or use another session",
-            )

@@ -32,15 +32,21 @@ _NOT_RUNNING = "the engine is not running; start it, or wait until the server is
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A request that was taken in, see `RequestHandle`."""
+    """A request that was taken in, see `RequestHandle`.
+
+    Attributes:
+        request_id: The request's name.
+        events: Its events; None if a listener gets them.
+        engine: Where it runs.
+    """
 
     request_id: str
-    events: queue.SimpleQueue[Event]
+    events: queue.SimpleQueue[Event] | None
     engine: Engine
 
     def __iter__(self) -> Iterator[Event]:
         """Yield the events, waiting for each; ends behind the last."""
-        while True:
+        while self.events is not None:
             event = self.events.get()
             yield event
             if isinstance(event, Finished | Failed):
@@ -138,7 +144,7 @@ class Engine:
             with self._gate:
                 self._refused[error.kind] += 1
             raise
-        return Handle(request.request_id, events, self)
+        return Handle(request.request_id, events if listener is None else None, self)
 
     def cancel(self, request_id: str) -> bool:
         """End a request at the next step; return whether it was waiting or running."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from memdecay.runtime.cache import DecayCache
@@ -31,13 +33,23 @@ class SessionMemory:
         """Tokens seen so far."""
         return self.cache.tokens_seen
 
-    def take_in(self, start: int, tokens: TokenTable, hidden_states: Tensor | None) -> None:
-        """Tag the tokens of a forward that has just run, then evict if there are too many.
+    def take_in(
+        self,
+        start: int,
+        tokens: TokenTable,
+        hidden_states: Tensor | None,
+        is_pinned: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Tag and pin the tokens of a forward that has just run, then evict if there are too many.
 
         Args:
             start: Tokens seen before the forward.
             tokens: The forward's tokens.
             hidden_states: Output of the layer that the tagger reads, ``(1, n, hidden_size)``.
+            is_pinned: Which of the tokens have to stay, ``(n,)``; None for none.
+
+        Raises:
+            BudgetError: The pinned tokens leave no room for others.
         """
         if self.tagger is not None and hidden_states is not None:
             with bookkeeping():
@@ -45,7 +57,29 @@ class SessionMemory:
                 update = self.tagger.push(hidden_states, features.to(hidden_states.device))
                 self.cache.set_tags(update.start, update.tags.importance, update.tags.region_probs)
         self.cache.mark_template(torch.from_numpy(tokens.input_ids).unsqueeze(0))
+        if is_pinned is not None:
+            for first, last in _runs(is_pinned):
+                self.cache.pin(start + first, start + last)
         self.cache.evict()
+
+    def pin_read(self, is_pinned: NDArray[np.bool_]) -> bool:
+        """Pin tokens that were read before.
+
+        Args:
+            is_pinned: Which tokens from the first on have to stay, ``(n,)``.
+
+        Returns:
+            Whether all of them are still there; those that are gone can't be pinned.
+
+        Raises:
+            BudgetError: The pinned tokens leave no room for others.
+        """
+        positions = self.cache.slots.positions.flatten().cpu().numpy()
+        is_kept = np.zeros(len(is_pinned), np.bool_)
+        is_kept[positions[positions < len(is_pinned)]] = True
+        for first, last in _runs(is_pinned & is_kept):
+            self.cache.pin(first, last)
+        return bool(is_kept[is_pinned].all())
 
     def take_back(self, num_tokens: int) -> bool:
         """Leave only the first ``num_tokens``, or nothing where some of the others were evicted.
@@ -70,3 +104,9 @@ class SessionMemory:
         self.cache.reset()
         if self.tagger is not None:
             self.tagger.reset()
+
+
+def _runs(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return where each run of true flags begins and ends."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
+    return [(int(first), int(last)) for first, last in edges.reshape(-1, 2)]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from memdecay.classifier.decoder import decoder_layers, find_decoder
@@ -27,10 +28,12 @@ class Row:
     Attributes:
         memory: The session's memory.
         tokens: The tokens that follow those which it has seen.
+        is_pinned: Which of them may never be evicted, ``(n,)``; None for none.
     """
 
     memory: SessionMemory
     tokens: TokenTable
+    is_pinned: NDArray[np.bool_] | None = None
 
 
 class ModelRunner:
@@ -84,7 +87,7 @@ class ModelRunner:
         states, self._hidden_states = self._hidden_states, None
         for index, (row, start) in enumerate(zip(rows, starts, strict=True)):
             own = None if states is None else states[index : index + 1]
-            row.memory.take_in(start, row.tokens, own)
+            row.memory.take_in(start, row.tokens, own, row.is_pinned)
         return logits
 
     def _forward(self, rows: Sequence[Row], starts: Sequence[int]) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -19,16 +20,7 @@ from memdecay.serving.engine.model.memory import SessionMemory
 _CACHE = "cache."
 _TAGGER = "tagger."
 _LAST_SEEN = "recorder.last_seen"
-_SLOT_COLUMNS = (
-    "positions",
-    "importance",
-    "decay",
-    "regions",
-    "attention",
-    "region_weight",
-    "is_template",
-    "pad_lengths",
-)
+_SLOT_COLUMNS = tuple(field.name for field in fields(Slots) if field.name != "num_seen")
 
 
 def save_memory(memory: SessionMemory, device: torch.device) -> dict[str, Tensor]:

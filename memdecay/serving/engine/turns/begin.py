@@ -65,8 +65,16 @@ class Beginner:
         origin: Origin = "session" if memory.num_tokens else "new"
         if not memory.num_tokens and self._use_prefix(turn.prompt, session):
             origin = "prefix"
+        if memory.num_tokens and turn.request.pins:
+            is_pinned = turn.prompt.pinned_tokens(turn.request.pins, transcript.tokens)
+            if not memory.pin_read(is_pinned[: memory.num_tokens]):
+                notes.append(
+                    "A pinned message was read in an earlier turn, and parts of it were evicted "
+                    "before it was pinned."
+                )
         return Beginning(
             session=session,
+            num_prompt_tokens=len(transcript.tokens),
             num_cached_tokens=memory.num_tokens,
             origin=origin,
             restored_from=tier,

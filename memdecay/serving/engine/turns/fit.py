@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from memdecay.runtime.config import CacheConfig
 from memdecay.serving.engine.request import ErrorKind, GenerationRequest, RequestRefusedError
 from memdecay.serving.engine.turns.prompt import Prompt
@@ -38,9 +36,7 @@ def check_memory(request: GenerationRequest, prompt: Prompt, config: CacheConfig
     Raises:
         RequestRefusedError: It does not fit.
     """
-    pinned = np.zeros(len(prompt.tokens), np.bool_)
-    for index in request.pins:
-        pinned |= prompt.tokens_of(index)
+    pinned = prompt.pinned_tokens(request.pins, prompt.tokens)
     newest = prompt.newest_user_tokens()
     must_stay = pinned | newest
     must_stay[: config.num_sinks] = True

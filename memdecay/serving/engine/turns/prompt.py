@@ -63,16 +63,21 @@ class Prompt:
             return transcript.reply_tokens(token_ids, len(self.messages), "assistant")
         return transcript.reply_tokens(token_ids, NO_MESSAGE, "")
 
-    def tokens_of(self, message_index: int) -> NDArray[np.bool_]:
-        """Tell which tokens belong to a message of the request, ``(n,)``, bool.
+    def pinned_tokens(self, pins: Sequence[int], tokens: TokenTable) -> NDArray[np.bool_]:
+        """Tell which tokens belong to some messages of the request.
 
         Args:
-            message_index: Its place in the request; negative ones count from the end.
+            pins: The messages' places in the request; negative ones count from the end.
+            tokens: The prompt's tokens, or a session's for this prompt: answers in it may have
+                other tokens than the same text in the prompt.
+
+        Returns:
+            ``(len(tokens),)``, bool.
         """
         num_given = len(self.messages) - self.num_inserted
-        index = message_index % num_given + self.num_inserted
-        is_own: NDArray[np.bool_] = self.tokens.message_index == index
-        return is_own
+        indices = [index % num_given + self.num_inserted for index in pins]
+        is_pinned: NDArray[np.bool_] = np.isin(tokens.message_index, indices)
+        return is_pinned
 
     def newest_user_tokens(self) -> NDArray[np.bool_]:
         """Tell which tokens belong to the last message if it is a user's, ``(n,)``, bool."""

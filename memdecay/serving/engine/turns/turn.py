@@ -6,6 +6,8 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from memdecay.runtime.reply_text import ReplyText
@@ -40,7 +42,9 @@ class Beginning:
 
     Attributes:
         session: The session.
-        num_cached_tokens: Tokens of the prompt that need not be run again.
+        num_prompt_tokens: Tokens of the conversation before the answer. Earlier answers count with
+            the tokens that were chosen, which the prompt's text alone need not have.
+        num_cached_tokens: How many of them need not be run again.
         origin: Where they came from.
         restored_from: The tier in which the session lay.
         divergence: Where the session had read something else.
@@ -49,6 +53,7 @@ class Beginning:
     """
 
     session: ServedSession
+    num_prompt_tokens: int
     num_cached_tokens: int
     origin: Origin
     restored_from: Tier
@@ -106,7 +111,7 @@ class Turn:
         self._emit(
             Started(
                 session_id=beginning.session.session_id,
-                num_prompt_tokens=len(self.prompt.tokens),
+                num_prompt_tokens=beginning.num_prompt_tokens,
                 num_cached_tokens=beginning.num_cached_tokens,
                 origin=beginning.origin,
                 restored_from=beginning.restored_from,
@@ -120,6 +125,14 @@ class Turn:
         tokens = self.session.transcript.tokens
         memory = self.session.memory
         return tokens.part(0 if memory is None else memory.num_tokens, len(tokens))
+
+    def pinned_among(self, start: int, num_tokens: int) -> NDArray[np.bool_] | None:
+        """Tell which of the next tokens of the prompt are pinned; None if it pins nothing."""
+        tokens = self.session.transcript.tokens
+        if not self.request.pins or start >= len(tokens):
+            return None
+        is_pinned = self.prompt.pinned_tokens(self.request.pins, tokens)
+        return is_pinned[start : start + num_tokens]
 
     def newest(self) -> TokenTable:
         """Return the newest token of the answer, which is still to be run."""
@@ -171,7 +184,7 @@ class Turn:
                 text=self.answer.text,
                 token_ids=self.answer.token_ids,
                 usage=Usage(
-                    len(self.prompt.tokens),
+                    beginning.num_prompt_tokens,
                     beginning.num_cached_tokens,
                     len(self.answer) + num_stop,
                 ),
