@@ -13,6 +13,7 @@ from memdecay.classifier.errors import ConfigError
 from memdecay.classifier.storage import write_text_atomically
 from memdecay.cli.config_file import ConfigOption
 from memdecay.cli.console import output_console
+from memdecay.cli.options import DeviceOption, DtypeOption, ModelOption
 from memdecay.data.jsonl import read_traces, write_traces
 from memdecay.data.labelling.agreement import measure_agreement, pair_by_id, second_labelling
 from memdecay.data.labelling.label_studio import (
@@ -36,6 +37,8 @@ memdecay label weak.jsonl --export-studio tasks.json
 memdecay label weak.jsonl --import-studio export.json --out labelled.jsonl
 
 memdecay label first.jsonl --agreement second.jsonl
+
+memdecay label labelled.jsonl --audit --out doubtful.md
 """
 
 
@@ -85,19 +88,44 @@ def label(
             rich_help_panel="By hand",
         ),
     ] = None,
+    audit: Annotated[
+        bool,
+        typer.Option(
+            "--audit",
+            help="Let a model read IN and write to --out (.jsonl or .md) which labels its "
+            "attention contradicts.",
+            rich_help_panel="Attention",
+        ),
+    ] = False,
+    max_tokens: Annotated[
+        int,
+        typer.Option(
+            "--max-tokens",
+            min=2,
+            help="First tokens of each trace that the model reads.",
+            rich_help_panel="Attention",
+        ),
+    ] = 4096,
+    model: ModelOption = "smollm2",
+    dtype: DtypeOption = "auto",
+    device: DeviceOption = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print figures as JSON.")] = False,
     config: ConfigOption = None,  # noqa: ARG001  Its callback has acted on it.
 ) -> None:
     """Label traces by rules or by hand, and measure how well labellings agree."""
-    jobs = [job for job in (export_studio, import_studio, agreement) if job is not None]
+    jobs = [job for job in (export_studio, import_studio, agreement, audit or None) if job]
     if len(jobs) > 1:
-        raise ConfigError("--export-studio, --import-studio and --agreement exclude each other")
+        raise ConfigError(
+            "--export-studio, --import-studio, --agreement and --audit exclude each other"
+        )
     if export_studio is not None:
         _export(traces, export_studio)
     elif import_studio is not None:
         _import(traces, import_studio, out, annotator)
     elif agreement is not None:
         _agree(traces, agreement, as_json)
+    elif audit:
+        _audit(traces, out, max_tokens, (model, dtype, device))
     else:
         _by_rules(traces, out, report, causal, as_json)
 
@@ -127,6 +155,15 @@ def _agree(first: Path, second: Path, as_json: bool) -> None:
     else:
         pairs = pair_by_id(read_traces(first), read_traces(second))
     _show_agreement(measure_agreement(pairs).to_dict(), as_json)
+
+
+def _audit(traces: Path, out: Path | None, max_tokens: int, model: tuple[str, str, str]) -> None:
+    if out is None:
+        raise ConfigError("--audit needs --out: where to write the doubtful labels")
+    # Here, so that the other jobs need not wait for transformers.
+    from memdecay.cli.audit import AuditOptions, audit_traces
+
+    audit_traces(traces, out, AuditOptions(*model, max_tokens))
 
 
 def _by_rules(traces: Path, out: Path | None, report: bool, causal: bool, as_json: bool) -> None:

@@ -1,0 +1,1 @@
+"""What later attention says of labelled traces."""

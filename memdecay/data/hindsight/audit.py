@@ -1,0 +1,214 @@
+"""Labels that later attention contradicts: suspects of error, and decisions that came late."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from memdecay.classifier.regions import Region
+from memdecay.data.hindsight.measured import MeasuredTrace
+from memdecay.data.hindsight.segments import VisitedSegment, visited_segments
+
+_PASSING = (Region.RECENT_DIALOGUE, Region.ORDINARY_CONTEXT)
+_LASTING = (Region.KEY_DECISION, Region.TOOL_SUMMARY)
+
+
+class Doubt(Enum):
+    """What attention says against a label."""
+
+    LATE_DECISION = "late_decision"
+    """Labelled as passing, yet later decisions keep looking at it."""
+
+    VISITED = "visited"
+    """Labelled as passing, yet looked back at far more than usual."""
+
+    UNVISITED = "unvisited"
+    """Labelled as lasting, yet hardly looked back at."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditConfig:
+    """When a label is doubted.
+
+    Attributes:
+        min_age: The least age in tokens of attention that counts.
+        tail: Share of all segments at either end whose visits are out of the ordinary, above 0 and
+            at most a half.
+        min_factor: How many times more or less than usual the visits must be at least, above 1.
+    """
+
+    min_age: int = 64
+    tail: float = 0.05
+    min_factor: float = 1.5
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            ValueError: A value is out of its range.
+        """
+        if self.min_age < 1:
+            raise ValueError(f"min_age must be 1 or more, got {self.min_age}")
+        if not 0 < self.tail <= 0.5:
+            raise ValueError(f"tail must be above 0 and at most 0.5, got {self.tail}")
+        if not (math.isfinite(self.min_factor) and self.min_factor > 1):
+            raise ValueError(f"min_factor must be above 1, got {self.min_factor}")
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A stretch of text whose label attention contradicts.
+
+    Attributes:
+        trace_id: Its trace.
+        source: The trace's source.
+        message: Index of its message.
+        role: That message's role.
+        start: First character in the message's content.
+        end: Its end.
+        region: Its label.
+        doubt: What speaks against it.
+        visits: Attention over what is usual at its ages.
+        decision_visits: The same from later key decisions alone; None where too few followed.
+        text: The stretch itself.
+    """
+
+    trace_id: str
+    source: str
+    message: int
+    role: str
+    start: int
+    end: int
+    region: Region
+    doubt: Doubt
+    visits: float
+    decision_visits: float | None
+    text: str
+
+    @property
+    def strength(self) -> float:
+        """How far from usual the visits are, in doublings."""
+        visits = self.visits
+        if self.doubt is Doubt.LATE_DECISION and self.decision_visits is not None:
+            visits = self.decision_visits
+        return abs(math.log2(visits))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the suspect as plain data for JSON."""
+        names = {"region": self.region.label, "doubt": self.doubt.value}
+        return asdict(self) | names | {"strength": round(self.strength, 3)}
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The outcome over some traces.
+
+    Attributes:
+        num_traces: Traces read.
+        num_segments: Segments judged, by region label.
+        median_visits: Median visits of the judged segments, by region label.
+        suspects: The doubted labels, the strongest doubts first.
+    """
+
+    num_traces: int
+    num_segments: dict[str, int]
+    median_visits: dict[str, float]
+    suspects: tuple[Suspect, ...]
+
+
+def audit_labels(traces: Iterable[MeasuredTrace], config: AuditConfig | None = None) -> Audit:
+    """Find labels that later attention contradicts.
+
+    A segment is doubted if its visits lie in the outer tail of all segments and are some times
+    more or less than usual: at the upper end where its label is a passing one (recent_dialogue,
+    ordinary_context), at the lower end where it is a lasting one (key_decision, tool_summary).
+    Standing instructions are never doubted: models obey them without looking back at them.
+
+    Args:
+        traces: Labelled traces with their attention.
+        config: When to doubt.
+    """
+    config = config or AuditConfig()
+    found = [(measured, visited_segments(measured, config.min_age)) for measured in traces]
+    segments = [segment for _, own in found for segment in own]
+    bounds = _bounds(segments, config)
+    suspects = [
+        _suspect(measured, segment, doubt)
+        for measured, own in found
+        for segment in own
+        if (doubt := _doubt(segment, bounds)) is not None
+    ]
+    suspects.sort(key=lambda suspect: -suspect.strength)
+    visits = {
+        region: [segment.visits for segment in segments if segment.region is region]
+        for region in Region
+    }
+    return Audit(
+        num_traces=len(found),
+        num_segments={region.label: len(visits[region]) for region in Region},
+        median_visits={
+            region.label: float(np.median(visits[region])) for region in Region if visits[region]
+        },
+        suspects=tuple(suspects),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    low: float
+    high: float
+    high_by_decisions: float
+
+
+def _bounds(segments: Sequence[VisitedSegment], config: AuditConfig) -> _Bounds:
+    visits = np.array([segment.visits for segment in segments])
+    by_decisions = np.array(
+        [value for segment in segments if (value := segment.decision_visits) is not None]
+    )
+
+    def outer(values: Any, share: float) -> float:
+        return float(np.quantile(values, share)) if values.size else math.nan
+
+    def at_least(value: float) -> float:
+        return math.inf if math.isnan(value) else max(value, config.min_factor)
+
+    low = outer(visits, config.tail)
+    return _Bounds(
+        low=0.0 if math.isnan(low) else min(low, 1 / config.min_factor),
+        high=at_least(outer(visits, 1 - config.tail)),
+        high_by_decisions=at_least(outer(by_decisions, 1 - config.tail)),
+    )
+
+
+def _doubt(segment: VisitedSegment, bounds: _Bounds) -> Doubt | None:
+    if segment.region in _LASTING:
+        return Doubt.UNVISITED if segment.visits <= bounds.low else None
+    if segment.region not in _PASSING:
+        return None
+    by_decisions = segment.decision_visits
+    if by_decisions is not None and by_decisions >= bounds.high_by_decisions:
+        return Doubt.LATE_DECISION
+    return Doubt.VISITED if segment.visits >= bounds.high else None
+
+
+def _suspect(measured: MeasuredTrace, segment: VisitedSegment, doubt: Doubt) -> Suspect:
+    trace = measured.aligned.trace
+    message = trace.messages[segment.message]
+    return Suspect(
+        trace_id=trace.id,
+        source=trace.source,
+        message=segment.message,
+        role=message.role,
+        start=segment.start,
+        end=segment.end,
+        region=segment.region,
+        doubt=doubt,
+        visits=segment.visits,
+        decision_visits=segment.decision_visits,
+        text=message.content[segment.start : segment.end],
+    )
