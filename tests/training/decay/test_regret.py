@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from memdecay.classifier.regions import Region
+from memdecay.classifier.regret import ConfusionCost, EvictionRegret
+from memdecay.training.decay.regret import RegretContext, regret_report, regret_section
+
+CONTEXT = RegretContext("tiny", "the rules", "memdecay", 64, 256, num_skipped=1)
+TOOL, ORDINARY, DECISION = Region.TOOL_SUMMARY, Region.ORDINARY_CONTEXT, Region.KEY_DECISION
+TRACES = [
+    EvictionRegret(10, 100, 20, 0.2, 0.5, 0.9, (ConfusionCost(TOOL, ORDINARY, 15, 0.4),)),
+    EvictionRegret(
+        30,
+        300,
+        40,
+        0.4,
+        0.6,
+        0.8,
+        (ConfusionCost(TOOL, ORDINARY, 30, 0.5), ConfusionCost(DECISION, TOOL, 10, 0.3)),
+    ),
+]
+
+
+def test_predictions_weigh_alike() -> None:
+    report = regret_report(TRACES, CONTEXT)
+    assert report.num_positions == 40
+    assert report.accuracy == pytest.approx(1 - 60 / 400)
+    assert report.kl_gold.value == pytest.approx((10 * 0.2 + 30 * 0.4) / 40)
+    assert report.regret.value == pytest.approx((10 * 0.3 + 30 * 0.2) / 40)
+    assert report.regret.value == pytest.approx(report.kl_tagger.value - report.kl_gold.value)
+    assert report.regret.low is not None
+    assert report.regret.high is not None
+    assert 0.2 <= report.regret.low <= report.regret.value <= report.regret.high <= 0.3
+
+
+def test_confusions_count_where_they_occur_the_costliest_first() -> None:
+    costly, helpful = regret_report(TRACES, CONTEXT).confusions
+    assert (costly.gold, costly.predicted) == (TOOL, ORDINARY)
+    assert costly.num_tokens == 45
+    assert costly.num_traces == 2
+    assert costly.regret.value == pytest.approx((10 * 0.2 + 30 * 0.1) / 40)
+    assert helpful.num_traces == 1
+    assert helpful.regret.value == pytest.approx(-0.1)
+    assert helpful.regret.low is None
+
+
+def test_the_section_tells_it_in_words_and_json() -> None:
+    section = regret_section(regret_report(TRACES, CONTEXT))
+    assert "85% of the tokens right" in section.paragraphs[1]
+    assert "1 more have no assistant's text" in section.paragraphs[0]
+    assert section.table is not None
+    assert section.table.rows[0][0] == "tool_summary taken for ordinary_context"
+    assert json.loads(json.dumps(dict(section.data), allow_nan=False)) == section.data
+
+
+def test_no_traces_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least one trace"):
+        regret_report([], CONTEXT)
