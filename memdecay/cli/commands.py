@@ -22,6 +22,8 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
         "cross-validate": "Train and test with every source held out once, and print the table.",
         "evaluate": "Measure a classifier on labelled traces, token by token.",
         "calibrate": "Report how far a classifier can be trusted, and what has drifted.",
+        "calibrate-decay": "Measure how fast each region fades, and write its score and decay.",
+        "calibrate-regret": "Measure what a tagger's wrong regions cost, confusion by confusion.",
         "tag": "Show which region the classifier gives each stretch of a trace.",
         "bench": "Measure the cache: how far it strays from a full one, what it costs.",
         "run": "Replay a recorded session, or type one, with a cache that forgets within a budget.",
@@ -34,7 +36,12 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
 )
 """What each command does: the first line of its help."""
 
-_MODULES = {"import": "import_traces", "cross-validate": "cross_validate"}
+_MODULES = {
+    "import": "import_traces",
+    "cross-validate": "cross_validate",
+    "calibrate-decay": "calibrate_decay",
+    "calibrate-regret": "calibrate_regret",
+}
 
 
 def add_commands(app: typer.Typer, arguments: Sequence[str]) -> None:

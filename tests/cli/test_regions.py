@@ -1,0 +1,112 @@
+"""The commands that measure regions, and the file between them and `run`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from memdecay.classifier.region_file import read_region_settings, write_region_settings
+from memdecay.classifier.region_settings import RegionSettings
+from memdecay.cli.tagger import apply_regions
+from memdecay.runtime.config import CacheConfig
+from tests.cli.conftest import RunCommand
+
+NEEDED = ("--no-html", "--max-tokens", 300)
+
+
+def test_decay_is_measured_and_run_takes_the_outcome(
+    command: RunCommand, tiny_model: Path, labelled: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "decay"
+    measured = command(
+        "calibrate-decay", "--traces", labelled, "--model", tiny_model, "--out", out,
+        "--min-age", 8, "--limit", 4, *NEEDED,
+    )  # fmt: skip
+    assert measured.exit_code == 0, measured.err
+    settings = read_region_settings(out / "regions.toml")
+    assert settings.model == str(tiny_model)
+    figures = json.loads((out / "report.json").read_text())
+    assert figures["traces"] == 4
+    assert figures["region_table"] == settings.table.to_dict()
+    assert "ordinary_context" in measured.out
+
+    run = command(
+        "run", "--trace", labelled, "--model", tiny_model, "--tagger", "rules", "--budget", 160,
+        "--regions", out / "regions.toml", "--max-new-tokens", 4, "--json", tmp_path / "run.json",
+    )  # fmt: skip
+    assert run.exit_code == 0, run.err
+    kept = json.loads((tmp_path / "run.json").read_text())["kept_per_region"]
+    assert sum(count > 0 for count in kept.values()) > 1
+
+
+def test_regret_of_the_rules_is_measured(
+    command: RunCommand, tiny_model: Path, labelled: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "regret"
+    measured = command(
+        "calibrate-regret", "--tagger", "rules", "--traces", labelled, "--model", tiny_model,
+        "--out", out, "--limit", 6, "--budget", 140, "--max-tokens", 300, "--max-confusions", 1,
+    )  # fmt: skip
+    assert measured.exit_code == 0, measured.err
+    figures = json.loads((out / "report.json").read_text())
+    assert figures["traces"] + figures["traces_skipped"] == 6
+    assert figures["kl"]["gold"]["value"] > 0
+    assert "the rules" in measured.out
+
+
+def test_labels_are_audited(
+    command: RunCommand, tiny_model: Path, labelled: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "doubtful.md"
+    audited = command(
+        "label", labelled, "--audit", "--model", tiny_model, "--out", out, "--max-tokens", 300
+    )
+    assert audited.exit_code == 0, audited.err
+    assert "doubtful labels written" in audited.out
+    assert out.read_text().startswith("# Labels that later attention contradicts")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        (("run", "--tagger", "guess"), "unknown tagger 'guess'; expected classifier or rules"),
+        (("run", "--tagger", "rules", "--classifier", "x"), "leave --classifier out"),
+        (("run", "--regions", "x.toml"), "no token has one"),
+        (("run", "--tagger", "rules", "--regions", "x.toml"), "x.toml can't be read"),
+        (("label", "IN", "--audit"), "--audit needs --out"),
+        (("label", "IN", "--audit", "--agreement", "IN"), "exclude each other"),
+        (("calibrate-decay", "--traces", "IN", "--out", "OUT", "--threshold", "0"), "threshold"),
+        (("calibrate-regret", "--traces", "IN", "--out", "OUT"), "there is no tagger to judge"),
+        (
+            ("calibrate-regret", "--traces", "IN", "--out", "OUT", "--tagger", "rules", "--budget",
+             "100000", "--model", "MODEL", "--limit", "1"),
+            "none of the 1 traces has an assistant's text behind 100000 tokens",
+        ),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_said_in_one_line(
+    command: RunCommand,
+    labelled: Path,
+    tiny_model: Path,
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    match: str,
+) -> None:
+    places = {"IN": labelled, "OUT": tmp_path / "out", "MODEL": tiny_model}
+    outcome = command(*(places.get(argument, argument) for argument in arguments))
+    assert outcome.exit_code == 2
+    assert match in outcome.error
+    assert "Traceback" not in outcome.err
+
+
+def test_shares_of_the_file_go_to_the_cache_where_it_names_any(tmp_path: Path) -> None:
+    config = CacheConfig(1024, max_region_share=0.6)
+    path = tmp_path / "regions.toml"
+    write_region_settings(path, RegionSettings())
+    assert apply_regions(config, read_region_settings(path)) == config
+    write_region_settings(path, RegionSettings(max_shares=(None, 0.3, None, None, None)))
+    applied = apply_regions(config, read_region_settings(path))
+    assert applied.region_shares == (0.6, 0.3, 0.6, 0.6, 0.6)
+    assert apply_regions(config, None) == config
