@@ -135,6 +135,7 @@ class HeadwiseRunner:
         self._layers = [HeadwiseLayer(method, dtype) for _ in range(llm.num_layers)]
         self._cache = Cache(layers=self._layers)
         parameters = inspect.signature(llm.model.forward).parameters
+        self._takes_logits_to_keep = "logits_to_keep" in parameters
         self._cache_name = "cache" if "cache" in parameters else "past_key_values"
         self.peak_bytes = 0
 
@@ -152,15 +153,18 @@ class HeadwiseRunner:
         with wrap_attention(find_decoder(self._llm.model), self._attend):
             yield
 
-    def run(self, tokens: TokenTable) -> Tensor:
-        """Run the tokens that come next; return their logits ``(n, vocab_size)``."""
+    def run(self, tokens: TokenTable, *, keeps_all_logits: bool = True) -> Tensor:
+        """Run the tokens that come next; return logits ``(n or 1, vocab_size)``."""
         num_new = len(tokens)
         if self.tokens_kept + num_new > self._config.budget_tokens:
             self._keep(min(self._config.budget_tokens - num_new, self._config.low_tokens))
         input_ids = torch.from_numpy(tokens.input_ids).to(self._llm.device).unsqueeze(0)
         options = {self._cache_name: self._cache, "use_cache": True}
+        if self._takes_logits_to_keep:
+            options["logits_to_keep"] = 0 if keeps_all_logits else 1
         with torch.inference_mode():
             logits: Tensor = self._llm.model(input_ids=input_ids, **options).logits[0]
+        logits = logits if keeps_all_logits else logits[-1:]
         held = sum(layer.held_bytes for layer in self._layers)
         self.peak_bytes = max(self.peak_bytes, held)
         if self.tokens_kept + 1 > self._config.high_tokens:

@@ -29,8 +29,16 @@ class Runner(Protocol):
     def attached(self) -> AbstractContextManager[None]:
         """Keep on the model what `run` needs, until the block ends."""
 
-    def run(self, tokens: TokenTable) -> Tensor:
-        """Run the tokens that come next; return their logits ``(n, vocab_size)``."""
+    def run(self, tokens: TokenTable, *, keeps_all_logits: bool = True) -> Tensor:
+        """Run the tokens that come next.
+
+        Args:
+            tokens: One forward's tokens, at least one.
+            keeps_all_logits: Whether to return the logits of all tokens, not of the last only.
+
+        Returns:
+            Logits ``(n or 1, vocab_size)``.
+        """
 
     def fork(self) -> Runner:
         """Return a runner that goes on from here and leaves this one as it is."""
@@ -66,9 +74,9 @@ class CacheRunner:
         """Keep the cache's hooks on the model until the block ends."""
         return self._engine.attached()
 
-    def run(self, tokens: TokenTable) -> Tensor:
-        """Run the tokens that come next; return their logits ``(n, vocab_size)``."""
-        return self._engine.run(tokens, keeps_all_logits=True)
+    def run(self, tokens: TokenTable, *, keeps_all_logits: bool = True) -> Tensor:
+        """Run the tokens that come next; return logits ``(n or 1, vocab_size)``."""
+        return self._engine.run(tokens, keeps_all_logits=keeps_all_logits)
 
     def fork(self) -> CacheRunner:
         """Return a runner with a copy of the cache; new tokens are ordinary context there."""

@@ -63,8 +63,9 @@ def replay(
         for start, end in _chunks(case, config.chunk_tokens):
             if start == case.last_turn:
                 continuation = continue_greedily(runner.fork(), logits[-1], start, config, stop_ids)
-            logits = runner.run(case.table.part(start, end))
             first, last = np.searchsorted(case.positions, (start, end)).tolist()
+            # Logits of a large vocabulary take a sixth of a small model's time.
+            logits = runner.run(case.table.part(start, end), keeps_all_logits=last > first)
             if last > first:
                 rows = torch.from_numpy(case.positions[first:last] - start).to(logits.device)
                 on_log_probs(first, last, logits[rows].float().log_softmax(dim=-1))

@@ -129,9 +129,18 @@ def _quality(table: ResultTable, budget: float) -> Iterator[str]:
             _copied_ratio(table, policy, budget),
             f"{mean('delta_nll'):+.4f}",
             f"{mean('top1'):.1%}",
-            f"{mean('is_continuation_equal'):.0%}, {mean('continuation_equal'):.1f} tokens",
+            _continuation(rows),
         ]
         yield f"| {' | '.join(cells)} |"
+
+
+def _continuation(rows: Sequence[QualityRow]) -> str:
+    wanted = [row for row in rows if row.continuation_tokens]
+    if not wanted:
+        return "-"
+    share = sum(row.is_continuation_equal for row in wanted) / len(wanted)
+    equal = sum(row.continuation_equal for row in wanted)
+    return f"{share:.0%}, {equal} of {sum(row.continuation_tokens for row in wanted)} tokens"
 
 
 def _copied_ratio(table: ResultTable, policy: str, budget: float) -> str:
@@ -143,7 +152,8 @@ def _copied_ratio(table: ResultTable, policy: str, budget: float) -> str:
 
 def _retention(table: ResultTable, budget: float) -> Iterator[str]:
     ages = [name for name, _, _ in AGES]
-    columns = [("all", None, None), *((label, label, None) for label in REGION_LABELS)]
+    columns: list[tuple[str, str | None, str | None]] = [("all", None, None)]
+    columns += [(label, label, None) for label in REGION_LABELS]
     columns += [(f"{age} tokens old", None, age) for age in ages]
     yield f"| policy | {' | '.join(name for name, _, _ in columns)} |"
     yield "|---|" + "---:|" * len(columns)
