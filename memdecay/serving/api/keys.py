@@ -127,8 +127,9 @@ def _read(path: Path) -> list[StoredKey]:
 
 
 def _stored_key(path: Path, index: int, entry: Any) -> StoredKey:
-    values = [entry.get(name) if isinstance(entry, dict) else None for name in _FIELDS]
-    if not all(isinstance(value, str) and value for value in values):
+    found = [entry.get(name) if isinstance(entry, dict) else None for name in _FIELDS]
+    values = [value for value in found if isinstance(value, str) and value]
+    if len(values) < len(_FIELDS):
         raise ConfigError(
             f"{path}: entry {index} of [[keys]] needs the texts {', '.join(_FIELDS)}; make it "
             "anew with --new-key TENANT"

@@ -124,7 +124,7 @@ def forced_call(
             raise ValueError(f"tool_choice names {name!r}, but the tools are {names}")
         function = found[0]
     text = _newest_text(messages)[:_MAX_PLACEHOLDER_CHARACTERS]
-    arguments = _value({**(function.get("parameters") or {}), "type": "object"}, text, 0)
+    arguments = _object(function.get("parameters") or {}, text, 0)
     return ToolCall(function["name"], arguments)
 
 

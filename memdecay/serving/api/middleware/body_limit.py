@@ -40,12 +40,12 @@ class BodyLimit:
         except ApiError as error:
             await error.response()(scope, receive, send)
         except TimeoutError:
-            error = ApiError(
+            too_slow = ApiError(
                 408,
                 f"the body did not come within {self._timeout_s:g} s; send it at once",
                 headers={"Connection": "close"},
             )
-            await error.response()(scope, receive, send)
+            await too_slow.response()(scope, receive, send)
         except _GoneError:
             return
         else:

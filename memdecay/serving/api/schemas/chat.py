@@ -96,12 +96,14 @@ class ChatRequest(SamplingFields):
     """A conversation that the model is to go on with."""
 
     messages: list[Message] = Field(min_length=1)
-    max_completion_tokens: int | None = Field(None, ge=1, le=2**31 - 1)
-    tools: list[Tool] | None = Field(None, max_length=256)
+    max_completion_tokens: int | None = Field(default=None, ge=1, le=2**31 - 1)
+    tools: list[Tool] | None = Field(default=None, max_length=256)
     tool_choice: Literal["none", "auto", "required"] | ForcedTool | None = None
     response_format: dict[str, Any] | None = None
     logprobs: bool | None = None
-    pins: list[int] = Field([], max_length=1024, description="Messages that are never evicted.")
+    pins: list[int] = Field(
+        default=[], max_length=1024, description="Messages that are never evicted."
+    )
 
     @property
     def token_limit(self) -> int | None:
@@ -129,7 +131,7 @@ class AnswerMessage(BaseModel):
 
     role: Literal["assistant"] = "assistant"
     content: str | None
-    tool_calls: list[Call] | None = Field(None, exclude_if=lambda value: value is None)
+    tool_calls: list[Call] | None = Field(default=None, exclude_if=lambda value: value is None)
     refusal: None = None
 
 
@@ -163,9 +165,9 @@ class CallDelta(Call):
 class Delta(BaseModel):
     """What is new in the answer."""
 
-    role: Literal["assistant"] | None = Field(None, exclude_if=lambda value: value is None)
-    content: str | None = Field(None, exclude_if=lambda value: value is None)
-    tool_calls: list[CallDelta] | None = Field(None, exclude_if=lambda value: value is None)
+    role: Literal["assistant"] | None = Field(default=None, exclude_if=lambda value: value is None)
+    content: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    tool_calls: list[CallDelta] | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class ChunkChoice(BaseModel):
@@ -185,8 +187,8 @@ class ChatChunk(BaseModel):
     created: int
     model: str
     choices: list[ChunkChoice]
-    usage: Usage | None = Field(None, exclude_if=lambda value: value is None)
-    memdecay: MemoryBody | None = Field(None, exclude_if=lambda value: value is None)
+    usage: Usage | None = Field(default=None, exclude_if=lambda value: value is None)
+    memdecay: MemoryBody | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 def tool_definitions(tools: list[Tool] | None) -> tuple[Mapping[str, Any], ...]:

@@ -44,22 +44,22 @@ class SamplingFields(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     model: str | None = None
-    max_tokens: int | None = Field(None, ge=1, le=2**31 - 1)
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, gt=0, le=1)
-    seed: int | None = Field(None, ge=MIN_SEED, le=MAX_SEED)
+    max_tokens: int | None = Field(default=None, ge=1, le=2**31 - 1)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    seed: int | None = Field(default=None, ge=MIN_SEED, le=MAX_SEED)
     stop: StopText | Annotated[list[StopText], Field(max_length=MAX_STOPS)] | None = None
-    n: int | None = Field(None, ge=1)
+    n: int | None = Field(default=None, ge=1)
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     logit_bias: dict[str, float] | None = None
-    session_id: SessionId | None = Field(None, description="The session to go on with.")
-    cache_salt: str = Field("", max_length=256)
-    prompt_cache_key: str | None = Field(None, max_length=256)
+    session_id: SessionId | None = Field(default=None, description="The session to go on with.")
+    cache_salt: str = Field(default="", max_length=256)
+    prompt_cache_key: str | None = Field(default=None, max_length=256)
     forced_output: str | None = Field(
-        None, min_length=1, description="Text that the model is made to say (for replays)."
+        default=None, min_length=1, description="Text that the model is made to say (for replays)."
     )
 
     @property

@@ -56,5 +56,5 @@ class Completion(BaseModel):
     created: int
     model: str
     choices: list[CompletionChoice]
-    usage: Usage | None = Field(None, exclude_if=lambda value: value is None)
-    memdecay: MemoryBody | None = Field(None, exclude_if=lambda value: value is None)
+    usage: Usage | None = Field(default=None, exclude_if=lambda value: value is None)
+    memdecay: MemoryBody | None = Field(default=None, exclude_if=lambda value: value is None)

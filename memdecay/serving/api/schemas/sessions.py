@@ -50,7 +50,7 @@ class SessionBody(BaseModel):
     expires_in_s: float | None
     history: list[SnapshotBody]
     forgotten: list[ForgottenBody] | None = Field(
-        None,
+        default=None,
         description="What was evicted, with its text; only with explain=true.",
         exclude_if=lambda value: value is None,
     )
@@ -94,9 +94,9 @@ class TokenizeRequest(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     model: str | None = None
-    prompt: str | None = Field(None, min_length=1)
-    messages: list[Message] | None = Field(None, min_length=1)
-    tools: list[Tool] | None = Field(None, max_length=256)
+    prompt: str | None = Field(default=None, min_length=1)
+    messages: list[Message] | None = Field(default=None, min_length=1)
+    tools: list[Tool] | None = Field(default=None, max_length=256)
 
 
 class TokenizeResponse(BaseModel):
