@@ -47,7 +47,7 @@ def negative_key_norm(keys: Tensor, is_real: Tensor | None = None) -> Tensor:  #
     Returns:
         Shape ``(batch, heads, kept)``, float32.
     """
-    return -keys.float().norm(dim=-1)
+    return -torch.linalg.vector_norm(keys.float(), dim=-1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,9 @@ class HeadwiseMethod:
         """
         window = probs[:, :, -self.window_queries :]
         num_queries = window.shape[2]
-        per_key_head = window.unflatten(1, (known.shape[1], -1)).mean(dim=2)
+        batch_size, num_heads = known.shape[:2]
+        shape = (batch_size, num_heads, -1, num_queries, known.shape[2])
+        per_key_head = window.reshape(shape).mean(dim=2)
         if self.shares_layer:
             per_key_head = per_key_head.mean(dim=1, keepdim=True).expand_as(per_key_head)
         if self.blend is Blend.SUM:
