@@ -12,7 +12,7 @@ CLASSIFIER ?= runs/gold/classifier
 PRETRAINED := memdecay/classifier/pretrained/smollm2
 CLASSIFIER_FILES := classifier.onnx checkpoint.safetensors card.json README.md
 # Generated traces that the packaged classifier is trained on, out of the packaged ones.
-SYNTHETIC := 40
+SYNTHETIC := 30
 
 .PHONY: install install-dev demo gold pretrained calibration-picture test check fix clean
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -85,7 +86,21 @@ def export_onnx(graph: TaggingGraph, path: Path) -> None:
         graph.train(was_training)
     if program is None:
         raise RuntimeError("the ONNX exporter returned no program")
-    program.save(os.fspath(path), external_data=False)
+    path.write_bytes(without_source_lines(program.model_proto).SerializeToString())
+
+
+def without_source_lines(model: Any) -> Any:
+    """Drop what the exporter notes about the source lines behind each node, and return the model.
+
+    The notes name folders of the machine that exported.
+    """
+    holders = [model, model.graph, *model.functions]
+    nodes = [node for holder in (model.graph, *model.functions) for node in holder.node]
+    values = [*model.graph.input, *model.graph.output, *model.graph.value_info]
+    for part in (*holders, *nodes, *values, *model.graph.initializer):
+        part.ClearField("metadata_props")
+        part.ClearField("doc_string")
+    return model
 
 
 @contextmanager

@@ -40,17 +40,17 @@ def metrics_table(metrics: RegionMetrics, title: str) -> Table:
     return table
 
 
-def comparison_table(rows: Mapping[str, RegionMetrics], title: str, caption: str = "") -> Table:
-    """Return macro-F1, accuracy and each region's F1 of several taggers, one a row."""
+def comparison_table(taggers: Mapping[str, RegionMetrics], title: str, caption: str = "") -> Table:
+    """Return macro-F1, accuracy and each region's F1 of several taggers, a column for each."""
     table = Table(title=title, caption=caption or None)
     table.add_column("")
-    for name in ("macro-F1", "accuracy"):
+    for name in taggers:
         table.add_column(name, justify="right")
+    table.add_row("macro-F1", *(f"{metrics.macro_f1:.3f}" for metrics in taggers.values()))
+    table.add_row("accuracy", *(f"{metrics.accuracy:.3f}" for metrics in taggers.values()))
     for label in REGION_LABELS:
-        table.add_column(f"[{REGION_COLOURS[label]}]{label}[/]", justify="right")
-    for name, metrics in rows.items():
-        f1 = (f"{metrics.per_region[label]['f1']:.3f}" for label in REGION_LABELS)
-        table.add_row(name, f"{metrics.macro_f1:.3f}", f"{metrics.accuracy:.3f}", *f1)
+        f1 = (f"{metrics.per_region[label]['f1']:.3f}" for metrics in taggers.values())
+        table.add_row(f"F1 [{REGION_COLOURS[label]}]{label}[/]", *f1)
     return table
 
 

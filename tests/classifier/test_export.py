@@ -36,6 +36,12 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[TaggingGraph, Pa
     return graph, path
 
 
+def test_the_file_names_no_folder_of_this_machine(exported: tuple[TaggingGraph, Path]) -> None:
+    content = exported[1].read_bytes()
+    assert str(Path(__file__).parents[2]).encode() not in content
+    assert b".py" not in content
+
+
 @settings(deadline=None, max_examples=40)
 @given(batch=st.integers(1, 4), seq_len=st.integers(0, 200), seed=st.integers(0, 10_000))
 def test_onnx_runtime_agrees_with_torch_at_any_shape(

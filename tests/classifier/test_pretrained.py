@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from memdecay.classifier import pretrained
-from memdecay.classifier.artifact import CARD_FILE
+from memdecay.classifier.artifact import CARD_FILE, load_artifact
 from memdecay.classifier.errors import ArtifactError
 from memdecay.classifier.pretrained import classifier_folder, pretrained_folder
 
@@ -39,3 +39,16 @@ def test_other_models_have_no_packaged_classifier() -> None:
 def test_a_folder_without_its_card_is_no_classifier(packaged: Path) -> None:
     (packaged / CARD_FILE).unlink()
     assert pretrained_folder("smollm2") is None
+
+
+def test_the_packaged_classifier_is_whole_small_and_tells_what_it_was_trained_on() -> None:
+    folder = pretrained_folder("smollm2")
+    assert folder is not None
+    artifact = load_artifact(folder)
+    artifact.open_session()
+    card = artifact.card
+    assert card.llm_name == "smollm2"
+    assert card.training["recorded_traces"] == 0
+    assert "It has seen no recorded run" in (folder / "README.md").read_text(encoding="utf-8")
+    assert set(card.metrics["baselines"]) == {"position and role only", "rules"}
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 2_000_000
