@@ -19,6 +19,7 @@ from memdecay.classifier.regions import REGION_LABELS
 from memdecay.classifier.storage import check_writable, write_text_atomically
 from memdecay.cli.config_file import ConfigOption
 from memdecay.cli.console import error_console, output_console, progress_bar
+from memdecay.cli.explanation import explanation_table
 from memdecay.cli.options import (
     MAX_SEED,
     DeviceOption,
@@ -54,6 +55,8 @@ EPILOG = f"""
 memdecay run --trace traces.jsonl --budget 1024 --classifier runs/mine
 
 memdecay run --trace traces.jsonl --budget 1024 --tagger rules
+
+memdecay run --trace traces.jsonl --budget 1024 --pin 0 --explain 20
 
 memdecay run --trace traces.jsonl --index 3 --policy window --budget 1024
 
@@ -132,6 +135,19 @@ def run(
     model: ModelOption = "smollm2",
     dtype: DtypeOption = "auto",
     device: DeviceOption = "auto",
+    pin: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--pin",
+            help="Message of the trace that is never forgotten, from 0; may be given several "
+            "times.",
+            rich_help_panel="Cache",
+        ),
+    ] = None,
+    explain: Annotated[
+        int,
+        typer.Option("--explain", min=0, help="Show so many of the spans forgotten or faded last."),
+    ] = 0,
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Draw the cache over time to this file.")
     ] = None,
@@ -174,13 +190,15 @@ def run(
     session = Session(llm, cache_config, make_tagger(tagger, artifact, region_settings, llm))
     if recorded is not None:
         messages = [message.to_openai() for message in recorded.messages]
-        with progress_bar("Reading", "tokens") as progress:
-            session.feed(messages, on_progress=progress)
+        with progress_bar("Reading", "tokens") as progress, option_errors():
+            session.feed(messages, on_progress=progress, pins=pin or ())
         if max_new_tokens:
             answering.answer(session)
     else:
         _chat(session, answering)
     _report(session.stats(), policy, cache_config, picture, json_file)
+    if explain:
+        output_console().print(explanation_table(session.explain(), explain))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

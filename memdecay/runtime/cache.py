@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 from transformers import PretrainedConfig
 
-from memdecay.classifier.errors import BudgetError
 from memdecay.classifier.regions import NUM_REGIONS, Region, RegionTable
 from memdecay.runtime.budgeted import BudgetedLayers
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.eviction import choose_kept
 from memdecay.runtime.fading_layer import FadingLayer
 from memdecay.runtime.fading_plan import plan_move
+from memdecay.runtime.fates import Fate, Fates, bits_after
+from memdecay.runtime.guards import check_pins, chunk_error, num_safe
 from memdecay.runtime.layer import EvictingLayer, bookkeeping
 from memdecay.runtime.layer_plan import make_layers
 from memdecay.runtime.metadata import Slots
@@ -53,6 +54,8 @@ class DecayCache(BudgetedLayers):
     """
 
     _slots: Slots | None
+    _fates: Fates | None
+    _pins: tuple[tuple[int, int], ...]
     _first_pad_lengths: Tensor | None
     _evicted: Tensor
     _num_evicted: int
@@ -110,7 +113,7 @@ class DecayCache(BudgetedLayers):
                 slots = Slots.empty(keys.shape[0], keys.device)
                 if self._first_pad_lengths is not None:
                     slots = slots.with_padding(self._first_pad_lengths)
-            slots = slots.append(self.tokens_seen - slots.num_seen, self.region_table)
+            slots = slots.append(self.tokens_seen - slots.num_seen, self.region_table, self._pins)
         self._slots = slots
         return slots
 
@@ -122,7 +125,34 @@ class DecayCache(BudgetedLayers):
         """Count the evicted real tokens by the region they had then, summed over the rows."""
         return _by_region(self._evicted)
 
-    # What the tagger and the observer tell
+    def fates(self, row: int = 0) -> list[Fate]:
+        """Tell which tokens of a row faded or were forgotten, when, and why."""
+        return self._fates.spans(row) if self._fates is not None else []
+
+    # What the tagger, the observer and the user tell
+
+    def pin(self, start: int, stop: int, room_tokens: int = 1) -> None:
+        """Keep the tokens at positions ``start`` to before ``stop`` as they are, whatever comes.
+
+        Args:
+            start: Position of the first.
+            stop: Position behind the last; they need not have been seen yet.
+            room_tokens: Room that new tokens shall find beside all that may not go.
+
+        Raises:
+            ValueError: One of them was evicted already.
+            BudgetError: There is not that much room.
+        """
+        with bookkeeping():
+            slots = self.slots
+            if start < slots.num_seen:
+                slots = slots.with_pins(start, min(stop, slots.num_seen))
+        pins = (*self._pins, (start, stop))
+        to_come = {place for pin in pins for place in range(max(pin[0], slots.num_seen), pin[1])}
+        check_pins(slots if slots.num_seen else None, len(to_come), room_tokens, self.config)
+        self._pins = pins
+        if slots.num_seen:
+            self._slots = slots
 
     def set_padding(self, attention_mask: Tensor) -> None:
         """Tell which tokens are left padding; call it before the forward that brings them.
@@ -198,7 +228,7 @@ class DecayCache(BudgetedLayers):
             return 0 if self._room() >= 0 else self._fade(self.config.fading_room_tokens)
         if not self.policy.evicts or self.tokens_kept + 1 <= self.config.high_tokens:
             return 0
-        return self._evict_to(self.config.low_tokens)
+        return self._evict_to(self._low_tokens())
 
     def make_room(self, num_new: int) -> int:
         """Evict, if needed, so that ``num_new`` more tokens fit the buffers without growth.
@@ -215,16 +245,16 @@ class DecayCache(BudgetedLayers):
         room = self.config.budget_tokens - num_new
         if not self.policy.evicts or kept <= room:
             return 0
-        if room < min(kept, self.config.num_protected):
-            raise self._too_long(num_new)
-        return self._evict_to(min(room, self.config.low_tokens))
+        if room < min(kept, self._num_safe()):
+            raise chunk_error(num_new, self._slots, self.config)
+        return self._evict_to(min(room, self._low_tokens()))
 
     def _make_room_by_fading(self, num_new: int) -> int:
         if self._room() >= num_new:
             return 0
-        protected = min(self.tokens_kept, self.config.num_protected)
+        protected = min(self.tokens_kept, self._num_safe())
         if num_new + protected > self.config.budget_tokens:
-            raise self._too_long(num_new)
+            raise chunk_error(num_new, self._slots, self.config)
         return self._fade(max(num_new, self.config.fading_room_tokens))
 
     def _room(self) -> int:
@@ -235,31 +265,36 @@ class DecayCache(BudgetedLayers):
         if not slots.num_kept:
             return 0
         with bookkeeping():
-            move = plan_move(slots, self.policy, self.config, self._fading_layers, room)
+            layers = self._fading_layers
+            move, worth = plan_move(slots, self.policy, self.config, layers, room)
             real_positions = (slots.positions - slots.pad_lengths.unsqueeze(1)).clamp_min(0)
             assert self._faded is not None, "a cache that fades has positions of faded tokens"
             self._move_in_layers(move, self._faded.rotation_of(real_positions), room)
             self._faded.set(real_positions.gather(1, move.indices)[:, : move.after.num_faded])
-        return self._keep_slots(slots, move.indices)
+        bits = torch.tensor(move.after.bits, device=worth.device)[move.after.steps(worth.device)]
+        return self._keep_slots(slots, move.indices, bits, worth)
 
-    def _too_long(self, num_new: int) -> BudgetError:
-        return BudgetError(
-            f"a chunk of {num_new} tokens does not fit a budget of {self.config.budget_tokens} "
-            f"tokens of which {self.config.num_protected} are protected; use chunks of at most "
-            f"{self.config.max_chunk_tokens} tokens"
-        )
+    def _num_safe(self) -> int:
+        return num_safe(self._slots, self.config)
+
+    def _low_tokens(self) -> int:
+        return max(self.config.low_tokens, min(self.tokens_kept, self._num_safe()))
 
     def _evict_to(self, num_keep: int) -> int:
         slots = self.slots
         with bookkeeping():
             keys = tuple(layer.keys for layer in self._evicting)
-            indices = choose_kept(slots, keys, self.policy, self.config, num_keep)
+            indices, scores = choose_kept(slots, keys, self.policy, self.config, num_keep)
             self._keep_in_layers(indices)
-        return self._keep_slots(slots, indices)
+        bits = torch.full_like(indices[0], FULL_BITS)
+        return self._keep_slots(slots, indices, bits, scores)
 
-    def _keep_slots(self, slots: Slots, indices: Tensor) -> int:
+    def _keep_slots(self, slots: Slots, indices: Tensor, bits: Tensor, scores: Tensor) -> int:
         """Note that these slots stay, in this order; return how many tokens each row lost."""
         with bookkeeping():
+            if self._fates is None:
+                self._fates = Fates.empty(slots.positions.shape[0], slots.positions.device)
+            self._fates = self._fates.after(slots, bits_after(slots, indices, bits), scores)
             kept = slots.keep(indices)
             lost = slots.count_per_region() - kept.count_per_region()
             self._evicted = self._evicted.to(lost.device) + lost
@@ -286,6 +321,8 @@ class DecayCache(BudgetedLayers):
             self._crop_layers(tokens_to_remove)
         if self._slots is not None:
             self._slots = slots
+        if self._fates is not None:
+            self._fates = self._fates.first(slots.num_seen)
 
     def reset(self) -> None:
         """Forget every token and count, and free the buffers."""
@@ -313,6 +350,8 @@ class DecayCache(BudgetedLayers):
         with bookkeeping():
             slots = self.slots.select_rows(rows)
             self._select_layer_rows(rows)
+            if self._fates is not None:
+                self._fates = self._fates.select_rows(rows)
         self._slots = slots
 
     # Bookkeeping
@@ -332,6 +371,8 @@ class DecayCache(BudgetedLayers):
 
     def _forget(self) -> None:
         self._slots = None
+        self._fates = None
+        self._pins = ()
         self._first_pad_lengths = None
         self._evicted = torch.zeros(NUM_REGIONS, dtype=torch.int64)
         self._num_evicted = 0

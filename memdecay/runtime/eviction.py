@@ -18,7 +18,7 @@ def choose_kept(
     policy: EvictionPolicy,
     config: CacheConfig,
     num_keep: int,
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     """Choose the slots that stay.
 
     Padding goes before any real token: the attention mask finds a kept token's column by counting
@@ -32,11 +32,12 @@ def choose_kept(
         num_keep: Slots that stay in each row.
 
     Returns:
-        Indices of the slots that stay, ascending, shape ``(batch, num_keep)``, int64.
+        Indices of the slots that stay, ascending, shape ``(batch, num_keep)``, int64, and every
+        slot's score, shape ``(batch, kept)``, float.
     """
     scores = policy.score(slots, keys).masked_fill(slots.is_pad, -math.inf)
-    is_protected = slots.is_recent(config.num_recent)
+    is_protected = slots.is_recent(config.num_recent) | slots.is_pinned
     if policy.protects_sinks:
         is_protected = is_protected | slots.is_sink(config.num_sinks)
     shares = config.region_shares if policy.caps_regions else 1.0
-    return select_kept(scores, slots.regions, is_protected, num_keep, shares)
+    return select_kept(scores, slots.regions, is_protected, num_keep, shares), scores

@@ -29,7 +29,7 @@ def plan_move(
     config: CacheConfig,
     layers: Sequence[FadingLayer],
     room: int,
-) -> Move:
+) -> tuple[Move, Tensor]:
     """Choose which tokens lose precision and which go, so that new ones find room.
 
     Args:
@@ -39,12 +39,16 @@ def plan_move(
         layers: All layers that fade.
         room: Tokens at full precision for which room is needed.
 
+    Returns:
+        The move, and the logarithm of what each token is worth, ``(batch, kept)``, float32.
+
     Raises:
         ModelError: The heads' width can't be quantized.
     """
     log_worth = config.fading.worth_exponent * score_in_text_order(slots, policy)
     log_worth = log_worth.masked_fill(slots.is_pad, -math.inf)
-    is_exact = slots.is_recent(config.fading.num_exact) | slots.is_sink(config.num_sinks)
+    is_newest = slots.is_recent(config.fading.num_exact)
+    is_exact = is_newest | slots.is_sink(config.num_sinks) | slots.is_pinned
     is_recent = slots.is_recent(config.num_recent)
     steps = _steps(layers)
     budget = config.budget_tokens - room - _basis_tokens(layers)
@@ -62,7 +66,7 @@ def plan_move(
 
     costs = [step.cost for step in steps]
     caps = config.regions.max_shares if policy.caps_regions else (None,) * NUM_REGIONS
-    return plan_within_caps(plan, log_worth, slots.regions, caps, costs, budget)
+    return plan_within_caps(plan, log_worth, slots.regions, caps, costs, budget), log_worth
 
 
 def _region_floors(

@@ -28,6 +28,7 @@ class Slots:
             `RegionSettings.weights`, shape ``(batch, kept)``, float32; 0 until it is tagged.
         is_template: Whether the token is the chat template's own, such as ``<|im_start|>``, shape
             ``(batch, kept)``, bool.
+        is_pinned: Whether the token was pinned: it stays as it is, shape ``(batch, kept)``, bool.
         pad_lengths: Left padding of each row, shape ``(batch,)``, int64.
         num_seen: Tokens seen so far, the same in every row.
     """
@@ -39,6 +40,7 @@ class Slots:
     attention: Tensor
     region_weight: Tensor
     is_template: Tensor
+    is_pinned: Tensor
     pad_lengths: Tensor
     num_seen: int = 0
 
@@ -48,7 +50,8 @@ class Slots:
         integers = torch.zeros((batch_size, 0), dtype=torch.int64, device=device)
         floats = torch.zeros((batch_size, 0), dtype=torch.float32, device=device)
         pad_lengths = torch.zeros(batch_size, dtype=torch.int64, device=device)
-        return cls(integers, floats, floats, integers, floats, floats, integers.bool(), pad_lengths)
+        flags = integers.bool()
+        return cls(integers, floats, floats, integers, floats, floats, flags, flags, pad_lengths)
 
     @property
     def num_kept(self) -> int:
@@ -79,14 +82,25 @@ class Slots:
         real_regions = self.regions[~self.is_pad]
         return torch.bincount(real_regions, minlength=NUM_REGIONS)
 
-    def append(self, num_new: int, table: RegionTable) -> Slots:
-        """Add the next tokens, ordinary context until they are tagged."""
+    def append(
+        self, num_new: int, table: RegionTable, pins: Sequence[tuple[int, int]] = ()
+    ) -> Slots:
+        """Add the next tokens, ordinary context until they are tagged.
+
+        Args:
+            num_new: How many.
+            table: Gives their score and decay.
+            pins: First position and the one behind the last of what is pinned.
+        """
         if num_new == 0:
             return self
         num_seen = self.num_seen + num_new
         new = torch.arange(self.num_seen, num_seen, device=self.positions.device)
         positions = new.expand(self.positions.shape[0], num_new)
         ordinary = table[Region.ORDINARY_CONTEXT]
+        is_pinned = torch.zeros_like(positions, dtype=torch.bool)
+        for start, stop in pins:
+            is_pinned |= (positions >= start) & (positions < stop)
 
         def extend(column: Tensor, value: float) -> Tensor:
             return torch.nn.functional.pad(column, (0, num_new), value=value)
@@ -100,6 +114,7 @@ class Slots:
             attention=extend(self.attention, math.nan),
             region_weight=extend(self.region_weight, 0.0),
             is_template=extend(self.is_template, False),
+            is_pinned=torch.cat([self.is_pinned, is_pinned], dim=1),
             num_seen=num_seen,
         )
 
@@ -148,6 +163,20 @@ class Slots:
                 "about padding before the forward that brings it"
             )
         return replace(self, pad_lengths=pad_lengths)
+
+    def with_pins(self, start: int, stop: int) -> Slots:
+        """Pin the tokens at positions ``start`` to before ``stop`` in every row.
+
+        Raises:
+            ValueError: One of them was evicted or has not been seen yet.
+        """
+        is_meant = (self.positions >= start) & (self.positions < stop)
+        if not 0 <= start <= stop or bool((is_meant.sum(dim=1) < stop - start).any()):
+            raise ValueError(
+                f"cannot pin the tokens from {start} to {stop}, some of them were evicted or have "
+                "not been read; pin text before it is forgotten"
+            )
+        return replace(self, is_pinned=self.is_pinned | is_meant)
 
     def with_tags(
         self,
@@ -226,6 +255,7 @@ class Slots:
             attention=change(self.attention),
             region_weight=change(self.region_weight),
             is_template=change(self.is_template),
+            is_pinned=change(self.is_pinned),
         )
 
     def _merging(self, start: int, num_tokens: int) -> Callable[[Tensor, Tensor], Tensor]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 from torch import Tensor
 
+from memdecay.classifier.errors import BudgetError
 from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.rendering import render
 from memdecay.classifier.tokenization import tokenize
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.engine import Engine
+from memdecay.runtime.explanation import ExplainedSpan, explain
 from memdecay.runtime.preparation import chunk_within_budget, make_cache, stop_ids
 from memdecay.runtime.sampling import Sampler, SamplingConfig
 from memdecay.runtime.stats import Meter, SessionStats
@@ -101,6 +104,7 @@ class Session:
         self._meter = Meter(self.cache)
         self._messages: list[Mapping[str, Any]] = []
         self._transcript = Transcript.empty()
+        self._pinned: set[int] = set()
         self._logits: Tensor | None = None
 
     @property
@@ -131,6 +135,7 @@ class Session:
         messages: ChatMessages,
         on_logits: OnLogits | None = None,
         on_progress: OnProgress | None = None,
+        pins: Collection[int] = (),
     ) -> None:
         """Append recorded messages, the assistant's among them, and read them as they are.
 
@@ -139,16 +144,26 @@ class Session:
             on_logits: Called after each chunk with the position of its first token and the
                 logits ``(n, vocab_size)`` of its tokens, which predict the token after each.
             on_progress: Called after each chunk with the tokens read and the tokens in all.
+            pins: Which of them to `pin`, by their place among these messages. Long ones have to be
+                pinned like that: a part could be forgotten before the rest is read.
 
         Raises:
-            ValueError: There are none.
+            ValueError: There are none, or a pin is not one of them.
+            BudgetError: A pinned message does not fit; nothing was read.
             TypeError: One is no mapping.
             ModelError: The tokenizer gives no character offsets.
         """
         _check_messages(messages)
+        if outside := [place for place in pins if not 0 <= place < len(messages)]:
+            raise ValueError(f"pins must be from 0 to {len(messages) - 1}, got {outside[0]}")
+        pinned = {len(self._messages) + place for place in pins}
         together = [*self._messages, *messages]
         self._read(
-            together, add_generation_prompt=False, on_logits=on_logits, on_progress=on_progress
+            together,
+            add_generation_prompt=False,
+            on_logits=on_logits,
+            on_progress=on_progress,
+            pins=pinned,
         )
 
     def reply(
@@ -210,6 +225,33 @@ class Session:
             max_new_tokens, temperature=temperature, top_p=top_p, seed=seed, on_text=on_text
         )
 
+    def pin(self, message: int) -> None:
+        """Keep a message as it is from now on, whatever comes.
+
+        Its tokens count against the budget at once and stay at the precision that they have now.
+
+        Args:
+            message: Its place in `messages`, from 0; below zero counts from the newest.
+
+        Raises:
+            ValueError: There is no such message, or a part of it was evicted already.
+            BudgetError: It does not fit beside what is pinned and protected.
+        """
+        num_messages = len(self._messages)
+        if not -num_messages <= message < num_messages:
+            raise ValueError(f"message must be one of the {num_messages} so far, got {message}")
+        self._pin(message % num_messages)
+
+    def _pin(self, message: int) -> None:
+        places = np.flatnonzero(self._transcript.tokens.message_index == message)
+        if len(places):
+            self.cache.pin(int(places[0]), int(places[-1]) + 1, self.chunk_tokens)
+        self._pinned.add(message)
+
+    def explain(self) -> tuple[ExplainedSpan, ...]:
+        """Tell which stretches of text faded or were forgotten, when, and with which score."""
+        return explain(self.cache.fates(), self.token_ids, self.llm.tokenizer)
+
     def stats(self) -> SessionStats:
         """Return what was seen, kept and evicted, and how long it took."""
         return self._meter.stats()
@@ -221,19 +263,27 @@ class Session:
         add_generation_prompt: bool,
         on_logits: OnLogits | None = None,
         on_progress: OnProgress | None = None,
+        pins: Collection[int] = (),
     ) -> None:
         """Make these messages the conversation and run the tokens that are new in it."""
         tokenizer = self.llm.tokenizer
         rendered = render(messages, tokenizer, add_generation_prompt=add_generation_prompt)
         conversation = tokenize(rendered, tokenizer)
+        before = self._transcript, self._messages
         self._transcript, num_same = self._transcript.update(rendered.text, conversation)
         self._messages = list(messages)
-        if self._tagging is not None:
-            num_tokens = len(self._transcript.tokens)
-            self._tagging.read(Reading(messages, rendered, conversation, num_same, num_tokens))
         if num_same < self.cache.tokens_seen:
             # The last token has to run in any case: the logits behind it are needed.
             self._engine.take_back(min(num_same, len(self._transcript.tokens) - 1))
+        try:
+            for message in sorted({*pins, *self._pinned}):
+                self._pin(message)
+        except (ValueError, BudgetError):
+            self._transcript, self._messages = before
+            raise
+        if self._tagging is not None:
+            num_tokens = len(self._transcript.tokens)
+            self._tagging.read(Reading(messages, rendered, conversation, num_same, num_tokens))
         self._run_new(on_logits, on_progress)
 
     def _run_new(self, on_logits: OnLogits | None, on_progress: OnProgress | None) -> None:

@@ -117,10 +117,12 @@ def test_bytes_never_exceed_the_budget(
     stats = session.stats()
     bytes_per_token = stats.full_cache_bytes // stats.tokens_seen
     assert bytes_per_token == 4 * 2 * 2 * 8 * 4  # layers, keys and values, heads, size, float32
-    assert stats.peak_kv_bytes == stats.kv_bytes == 48 * bytes_per_token
-    assert max(snapshot.kv_bytes for snapshot in stats.history) == stats.kv_bytes
-    assert max(snapshot.tokens_kept for snapshot in stats.history) <= 48
-    assert stats.tokens_kept <= 48 < stats.tokens_seen
+    assert stats.kv_bytes <= stats.peak_kv_bytes == 48 * bytes_per_token
+    assert max(snapshot.kv_bytes for snapshot in stats.history) <= stats.peak_kv_bytes
+    if policy != "memdecay":  # which keeps more tokens in as many bytes
+        assert stats.kv_bytes == stats.peak_kv_bytes
+        assert max(snapshot.tokens_kept for snapshot in stats.history) <= 48
+    assert 48 < stats.tokens_seen
 
 
 @pytest.mark.parametrize("policy", ["full", "window", "streaming", "region", "memdecay"])
