@@ -27,7 +27,7 @@ class NetworkSizes:
     mlp_size: int = 128
     context_tokens: int = 8
     dropout: float = 0.3
-    rules_weight: float = 2.0
+    rules_weight: float = 3.0
 
     def __post_init__(self) -> None:
         """Check the ranges now: the LLM's sizes become known only after a costly extraction.

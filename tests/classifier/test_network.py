@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memdecay.classifier.network import NetworkConfig, context_means
+from memdecay.classifier.regions import NUM_REGIONS
 
 
 def reference_means(
@@ -58,9 +59,27 @@ def test_default_network_stays_far_below_a_million_weights() -> None:
         ("mlp_size", 0),
         ("context_tokens", -1),
         ("dropout", 1.0),
+        ("rules_weight", -1.0),
+        ("rules_weight", float("nan")),
     ],
 )
 def test_bad_sizes_are_refused(field: str, value: float) -> None:
     sizes = {"hidden_size": 8, "num_position_features": 2} | {field: value}
     with pytest.raises(ValueError, match=field):
         NetworkConfig(**sizes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("column", [-1, 4])
+def test_rule_scores_outside_the_position_features_are_refused(column: int) -> None:
+    with pytest.raises(ValueError, match="rules_column must lie in 0 to 3"):
+        NetworkConfig(8, NUM_REGIONS + 3, rules_column=column, rules_weight=1.0)
+
+
+def test_rule_scores_count_beside_the_networks_own_logits() -> None:
+    config = NetworkConfig(8, NUM_REGIONS + 3, dropout=0.0, rules_column=2, rules_weight=3.0)
+    network = config.build()
+    hidden, position = torch.randn(2, 9, 8), torch.rand(2, 9, NUM_REGIONS + 3)
+    mask = torch.ones(2, 9, dtype=torch.bool)
+    own = network.train()(hidden, position, mask)
+    together = network.eval()(hidden, position, mask)
+    torch.testing.assert_close(together, own + 3.0 * position[..., 2 : 2 + NUM_REGIONS])
