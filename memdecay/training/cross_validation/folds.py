@@ -67,7 +67,9 @@ def source_folds(
             "out; give traces of more sources, or use `memdecay train`"
         )
     groups = task_groups(traces)
-    packs = [(name,) for name in sizes] if num_folds is None else _pack(sizes, num_folds)
+    packs: list[tuple[str, ...]] = [(name,) for name in sizes]
+    if num_folds is not None:
+        packs = _pack(sizes, num_folds)
     return [_fold(pack, traces, groups, config) for pack in packs]
 
 

@@ -49,7 +49,7 @@ class PooledFolds:
         Args:
             temperatures: ``(num_folds,)``, divisors of the logits; None for the bare logits.
         """
-        divisors = 1.0 if temperatures is None else temperatures[self.fold, None]
+        divisors = np.ones(1) if temperatures is None else temperatures[self.fold, None]
         scaled = torch.from_numpy(self.logits / divisors)
         return self.tagged(torch.softmax(scaled, dim=-1).to(torch.float32).numpy())
 
