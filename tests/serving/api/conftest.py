@@ -125,7 +125,7 @@ def running_server(
         assert not thread.is_alive()
 
 
-def wait_until(is_true: Callable[[], object], timeout_s: float = 10.0) -> None:
+def wait_until(is_true: Callable[[], object], timeout_s: float = 60.0) -> None:
     """Wait for something that another thread brings about."""
     deadline = time.monotonic() + timeout_s
     while not is_true():
@@ -134,7 +134,7 @@ def wait_until(is_true: Callable[[], object], timeout_s: float = 10.0) -> None:
         time.sleep(0.005)
 
 
-def raw_request(port: int, data: bytes, timeout_s: float = 10.0) -> bytes:
+def raw_request(port: int, data: bytes, timeout_s: float = 60.0) -> bytes:
     """Send bytes and return all that comes back until the server closes or nothing comes."""
     with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
         connection.sendall(data)
