@@ -25,6 +25,7 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
         "calibrate-decay": "Measure how fast each region fades, and write its score and decay.",
         "calibrate-regret": "Measure what a tagger's wrong regions cost, confusion by confusion.",
         "tag": "Show which region the classifier gives each stretch of a trace.",
+        "tune": "Fit what the regions weigh to how far the cache strays from a full one.",
         "bench": "Measure the cache: how far it strays from a full one, what it costs.",
         "run": "Replay a recorded session, or type one, with a cache that forgets within a budget.",
         "serve": "Serve a model with OpenAI's API; sessions keep their caches and forget within a "

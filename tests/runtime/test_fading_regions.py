@@ -25,6 +25,7 @@ from memdecay.runtime.precision.layout import FULL_BITS, Layout, Move
 from .reference import make_cache, random_ids, tiny_llama
 
 STEPS = (Step(2, 0.15, 0.1), Step(4, 0.3, 0.005), Step(16, 1.0, 0.0))
+NUM_TOKENS = 240
 COSTS = tuple(step.cost for step in STEPS)
 SYSTEM, DECISION, ORDINARY = (
     Region.SYSTEM_INSTRUCTION,
@@ -45,7 +46,7 @@ def fed_cache(
     probs: Tensor | None = None,
     **options: Any,
 ) -> DecayCache:
-    """Return a cache of 44 tokens' room that has seen 120 tokens tagged in equal runs."""
+    """Return a cache of 44 tokens' room that has seen 240 tokens tagged in equal runs."""
     cache = make_cache(
         tiny_llama(),
         44,
@@ -53,20 +54,24 @@ def fed_cache(
         num_recent=8,
         attention_feedback=False,
         fading=FadingConfig(steps=(4, 2), num_exact=6),
-        feedback=FeedbackConfig(prior_weight=0.0),
+        feedback=FeedbackConfig(prior_weight=1.0),
         **options,
     )
     cache.config = cache.config.with_regions(settings)
     if probs is None:
         runs = regions or [ORDINARY, DECISION]
-        each = torch.tensor(runs).repeat_interleave(math.ceil(120 / len(runs)))[:120]
+        each = torch.tensor(runs).repeat_interleave(math.ceil(NUM_TOKENS / len(runs)))[:NUM_TOKENS]
         probs = torch.nn.functional.one_hot(each, NUM_REGIONS).float()
-    ids = random_ids(1, 120)
+    ids = random_ids(1, NUM_TOKENS)
+    # Tokens of one region differ in worth, so that none of them stand or fall together.
+    importance = torch.exp(
+        2 * torch.randn(1, NUM_TOKENS, generator=torch.Generator().manual_seed(1))
+    )
     with attach(tiny_llama(), cache), torch.inference_mode():
-        for start in range(0, 120, 12):
-            tiny_llama()(input_ids=ids[:, start : start + 12], cache=cache, use_cache=True)
+        for start in range(0, NUM_TOKENS, 12):
             rows = slice(start, start + 12)
-            cache.set_tags(start, torch.ones(1, 12), probs[None, rows])
+            tiny_llama()(input_ids=ids[:, rows], cache=cache, use_cache=True)
+            cache.set_tags(start, importance[:, rows], probs[None, rows])
     return cache
 
 
@@ -103,14 +108,11 @@ def test_a_weight_moves_tokens_to_finer_steps_and_others_to_coarser_ones() -> No
 
 
 def test_a_weight_counts_as_far_as_the_tagger_is_sure() -> None:
-    probs = torch.zeros(120, NUM_REGIONS)
+    probs = torch.zeros(NUM_TOKENS, NUM_REGIONS)
     probs[:, DECISION], probs[:, ORDINARY] = 0.25, 0.75
     cache = fed_cache(RegionSettings(weights=five(0.0, key_decision=2.0)), probs=probs)
 
-    is_tagged = cache.slots.positions[0] < 120
-    assert cache.slots.region_weight[0, is_tagged].tolist() == pytest.approx(
-        [0.5] * int(is_tagged.sum())
-    )
+    assert cache.slots.region_weight[0].tolist() == pytest.approx([0.5] * cache.tokens_kept)
 
 
 def test_equal_weights_for_all_regions_rank_as_none_do() -> None:
@@ -121,7 +123,7 @@ def test_equal_weights_for_all_regions_rank_as_none_do() -> None:
 @pytest.mark.parametrize("bits", [4, 8, 16])
 def test_a_region_never_falls_below_its_bits_while_it_is_kept(bits: int) -> None:
     settings = RegionSettings(
-        weights=five(0.0, key_decision=1.0), min_bits=five(2, key_decision=bits)
+        weights=five(0.0, key_decision=2.0), min_bits=five(2, key_decision=bits)
     )
     found = bits_by_region(fed_cache(settings))
 
@@ -158,7 +160,7 @@ def test_a_cap_leaves_room_to_the_others() -> None:
 
     def bytes_of(cap: float | None) -> float:
         settings = RegionSettings(weights=weights, max_shares=five(None, key_decision=cap))
-        cache = fed_cache(settings, regions=[ORDINARY, DECISION, DECISION])
+        cache = fed_cache(settings, regions=[ORDINARY, DECISION, DECISION, ORDINARY])
         step_bytes = cache.layers[0].step_bytes
         kept = bits_by_region(cache)
         return sum(step_bytes[bits] for bits in kept[DECISION]) / step_bytes[FULL_BITS]
@@ -224,13 +226,14 @@ def test_floors_take_the_best_of_each_region_within_their_share() -> None:
 
 def test_template_tokens_have_a_weight_of_their_own() -> None:
     settings = RegionSettings(template_weight=6.0, weights=five(1.0))
-    config = CacheConfig(44, num_sinks=2, num_recent=8, attention_feedback=False)
+    fading = FadingConfig(num_exact=6)
+    config = CacheConfig(44, num_sinks=2, num_recent=8, attention_feedback=False, fading=fading)
     cache = DecayCache(tiny_llama().config, config.with_regions(settings), template_ids=(7,))
-    ids = random_ids(1, 120)
+    ids = random_ids(1, NUM_TOKENS)
     ids[ids == 7] = 8
     ids[0, [20, 50]] = 7
     with attach(tiny_llama(), cache), torch.inference_mode():
-        for start in range(0, 120, 12):
+        for start in range(0, NUM_TOKENS, 12):
             tiny_llama()(input_ids=ids[:, start : start + 12], cache=cache, use_cache=True)
 
     kept = cache.slots.positions[0].tolist()

@@ -1,0 +1,1 @@
+"""Fit what the regions weigh to the divergence from a full cache."""

@@ -1,0 +1,145 @@
+"""Take the snapshots of many traces, each once, and judge them, each question once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from memdecay import __version__
+from memdecay.classifier.fingerprint import llm_fingerprint
+from memdecay.classifier.llm import LanguageModel
+from memdecay.classifier.region_settings import RegionSettings
+from memdecay.runtime.bench.quality.case import QualityCase
+from memdecay.runtime.bench.quality.config import QualityConfig
+from memdecay.runtime.tagging import SessionTagger
+from memdecay.runtime.tuning.capture import Moment, choose_moments, snapshot_key, take_snapshot
+from memdecay.runtime.tuning.evaluate import SnapshotJudge
+from memdecay.runtime.tuning.store import TuningStore
+
+OnProgress = Callable[[int, int], None]
+_SPARE_ROOM = 1.25
+
+
+@dataclass(frozen=True, slots=True)
+class MomentsConfig:
+    """Where snapshots are taken.
+
+    Attributes:
+        per_trace: Most snapshots of a trace.
+        next_tokens: Tokens read behind each of them.
+        budget: Share of the past's bytes that the cache is to have.
+    """
+
+    per_trace: int = 1
+    next_tokens: int = 256
+    budget: float = 0.125
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            ValueError: A value is out of its range.
+        """
+        if self.per_trace < 1:
+            raise ValueError(f"per_trace must be 1 or more, got {self.per_trace}")
+        if self.next_tokens < 2:
+            raise ValueError(f"next_tokens must be 2 or more, got {self.next_tokens}")
+        if not 0 < self.budget <= 1:
+            raise ValueError(f"budget must be above 0 and at most 1, got {self.budget}")
+
+    @property
+    def min_past(self) -> int:
+        """Tokens before which the budget does not hold the protected tokens and some others."""
+        config = QualityConfig()
+        needed = config.num_sinks + config.num_recent + config.chunk_tokens
+        return math.ceil(_SPARE_ROOM * needed / self.budget)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a fit works on.
+
+    Attributes:
+        llm: The language model.
+        store: Keeps what was computed.
+        config: Where snapshots are taken.
+        tagger_of: Gives the tagger of a trace.
+        identity: Names the source of the tags.
+    """
+
+    llm: LanguageModel
+    store: TuningStore
+    config: MomentsConfig
+    tagger_of: Callable[[QualityCase], SessionTagger]
+    identity: str
+
+    def gather(
+        self, cases: Sequence[QualityCase], on_progress: OnProgress | None = None
+    ) -> list[tuple[str, str]]:
+        """Take the snapshots that the store does not have yet.
+
+        Args:
+            cases: The traces.
+            on_progress: Called with the tokens read and the tokens in all.
+
+        Returns:
+            Key and trace of every snapshot, in the traces' order; traces that are too short, or
+            in which the assistant writes nothing late enough, have none.
+
+        Raises:
+            StorageError: A snapshot could not be written.
+            ArtifactError: The tagger was made for another language model.
+            ModelError: The model has layers that can't be tuned.
+        """
+        found = [(case, moment, self._key(case, moment)) for case, moment in self._moments(cases)]
+        missing = [entry for entry in found if not self.store.has_snapshot(entry[2])]
+        total = sum(moment.stop for _, moment, _ in missing)
+        num_done = 0
+
+        def report(num_tokens: int) -> None:
+            nonlocal num_done
+            num_done += num_tokens
+            if on_progress:
+                on_progress(num_done, total)
+
+        for case, moment, key in missing:
+            snapshot = take_snapshot(self.llm, case, self.tagger_of(case), moment, report)
+            self.store.save_snapshot(key, snapshot)
+        return [(key, case.trace.id) for case, _, key in found]
+
+    def judge(self, key: str, settings: RegionSettings | None) -> float:
+        """Return the divergence at a snapshot that was gathered; None asks without regions.
+
+        Raises:
+            ValueError: There is no such snapshot.
+            StorageError: The answer could not be written.
+        """
+        judge = SnapshotJudge(self.llm, self.config.budget)
+        snapshot = self.store.snapshot(key)
+        if snapshot is None:
+            raise ValueError(f"the snapshot {key} is missing or damaged; gather it again")
+        config = judge.config(snapshot.num_past, settings)
+        table = None if settings is None else settings.table
+        question = repr((__version__, key, config, table))
+        known = self.store.judgement(question)
+        if known is not None:
+            return known
+        kl = judge.judge(snapshot, settings, is_tagged=settings is not None)
+        self.store.save_judgement(question, kl)
+        return kl
+
+    def _moments(self, cases: Sequence[QualityCase]) -> list[tuple[QualityCase, Moment]]:
+        config = self.config
+        return [
+            (case, moment)
+            for case in cases
+            if case.num_tokens > config.min_past
+            for moment in choose_moments(
+                case, config.per_trace, config.next_tokens, config.min_past
+            )
+        ]
+
+    def _key(self, case: QualityCase, moment: Moment) -> str:
+        model = f"{llm_fingerprint(self.llm.model)} {self.llm.dtype}"
+        return snapshot_key(case, moment, __version__, model, self.identity)
