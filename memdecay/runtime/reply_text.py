@@ -54,7 +54,7 @@ class ReplyText:
         if self._is_due(token_ids):
             text = decode_text(self._tokenizer, token_ids)
             rows = self._reader.peek({"role": "assistant", "content": text}).rows
-            self._row = rows[-1] if len(rows) else np.zeros(NUM_TEXT_FEATURES, np.float32)
+            self._row = rows[-1].copy() if len(rows) else np.zeros(NUM_TEXT_FEATURES, np.float32)
             self._num_looked_at = num_tokens
         return self._row
 

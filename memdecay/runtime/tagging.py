@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -93,6 +94,8 @@ class TokenTagger(Protocol):
 
 SessionTagger = RegionTagger | TokenTagger
 
+_NOWHERE = -1
+
 
 def begin_tagging(tagger: SessionTagger, llm: LanguageModel) -> ConversationTagger:
     """Return the tagger of a new conversation."""
@@ -107,28 +110,30 @@ class _StateTagging:
     def __init__(self, tagger: RegionTagger, tokenizer: Any) -> None:
         self._streaming = StreamingTagger(tagger)
         self._reply_text = ReplyText(tokenizer)
-        self._newest: Tensor | None = None
+        self._newest = np.zeros(NUM_TEXT_FEATURES, np.float32)
+        self._newest_position = _NOWHERE
 
     def attached(
         self, model: PreTrainedModel, cache: DecayCache, describe: Describe
     ) -> AbstractContextManager[None]:
         def describe_with_reply(states: ForwardStates) -> Tensor:
             features = describe(states)
-            if self._newest is not None:
-                features[..., -NUM_TEXT_FEATURES:] = self._newest
+            place = self._newest_position - states.start
+            if 0 <= place < features.shape[1]:
+                features[:, place, -NUM_TEXT_FEATURES:] = torch.tensor(self._newest)
             return features
 
         return tag_tokens(model, cache, self._streaming, describe_with_reply)
 
-    def read(self, reading: Reading) -> None:  # noqa: ARG002  The tokens bring their text.
+    def read(self, reading: Reading) -> None:
         self._reply_text.forget()
-        self._newest = None
+        if reading.num_same <= self._newest_position:
+            self._newest_position = _NOWHERE
 
     def write(self, writing: Writing, cache: DecayCache) -> None:
         del cache  # The next forward sets the tags.
-        if writing.is_finished:
-            self._reply_text.forget()
-            self._newest = None
-        else:
-            newest = self._reply_text.newest(writing.messages, writing.token_ids)
-            self._newest = torch.from_numpy(newest)
+        if not writing.token_ids:
+            return
+        # The last token of a reply is run with what is read after it, so it is kept until then.
+        self._newest = self._reply_text.newest(writing.messages, writing.token_ids)
+        self._newest_position = writing.start + len(writing.token_ids) - 1
