@@ -123,7 +123,8 @@ def tune(
 
     Each trace is read once up to a moment after which the assistant writes much. Fading its past
     into the budget and reading on takes seconds, so many weights can be tried. Other tasks' traces
-    then decide: where the weights don't help there, the written settings make regions play no part.
+    then decide: where the weights don't help there, the written settings have none, and where
+    regions don't help at all, they play no part.
     A killed run goes on where it was when the same command is given again.
     """
     if not 0 < test_share < 1:
@@ -233,6 +234,7 @@ def _report(fit: Fit, out: Path, page: Path) -> None:
             f"({ratio.low:.3f} to {ratio.high:.3f})"
         )
     if not fit.is_chosen:
-        console.print("No gain on the test traces: the settings make the regions play no part.")
+        written = "weigh no region" if fit.has_regions else "make the regions play no part"
+        console.print(f"No gain from the weights on the test traces: the settings {written}.")
     console.print(f"Settings: {out}")
     console.print(f"Report: {page}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -72,8 +72,8 @@ class Fit:
 
     Attributes:
         fitted: Settings with the fitted weights.
-        chosen: The same where they helped on the test traces, else settings that make regions
-            play no part.
+        chosen: The same where they helped on the test traces; else regions without weights, where
+            those helped; else settings that make regions play no part.
         is_chosen: Whether the fitted ones were chosen.
         moments: The results of every snapshot.
         num_evaluations: Settings tried.
@@ -86,6 +86,11 @@ class Fit:
     moments: tuple[MomentResult, ...]
     num_evaluations: int
     is_finished: bool
+
+    @property
+    def has_regions(self) -> bool:
+        """Whether regions play any part in the chosen settings."""
+        return len(set(self.chosen.table)) > 1
 
     def ratio(self, *, is_test: bool, name: str = "kl_fitted") -> Interval:
         """Return the geometric mean over traces of a divergence over that without regions.
@@ -156,11 +161,19 @@ def fit_weights(
     )
     counted.finish()
     result = Fit(fitted, fitted, True, moments, found.num_evaluations, found.is_finished)
-    are_numbers = all(math.isfinite(m.kl_none + m.kl_fitted) for m in moments if m.is_test)
-    if are_numbers and result.ratio(is_test=True).value < 1:
+    gain, default_gain = _gain(result, "kl_fitted"), _gain(result, "kl_default")
+    if gain > max(default_gain, 0.0):
         return result
-    chosen = without_regions(base)
-    return Fit(fitted, chosen, False, moments, found.num_evaluations, found.is_finished)
+    chosen = default if default_gain > 0 else without_regions(base)
+    return replace(result, chosen=chosen, is_chosen=False)
+
+
+def _gain(fit: Fit, name: str) -> float:
+    """Return by how much regions lower the logarithm of the test traces' divergence."""
+    tested = [moment for moment in fit.moments if moment.is_test]
+    if not all(math.isfinite(moment.kl_none + getattr(moment, name)) for moment in tested):
+        return -math.inf
+    return -math.log(fit.ratio(is_test=True, name=name).value)
 
 
 class _Counted:

@@ -108,9 +108,14 @@ def _verdict(fit: Fit) -> str:
     ended = tried if fit.is_finished else f"{tried}, then the search was ended"
     if fit.is_chosen:
         return f"{ended}; the best of them was kept, since it lowers the KL on the test traces."
+    if fit.has_regions:
+        return (
+            f"{ended}; on the test traces the best of them is no better than no weights, so the "
+            "written settings have none."
+        )
     return (
-        f"{ended}; on the test traces the best of them does not lower the KL, so the written "
-        "settings make the regions play no part."
+        f"{ended}; on the test traces regions do not lower the KL, so the written settings make "
+        "them play no part."
     )
 
 

@@ -61,7 +61,22 @@ def test_weights_that_do_not_help_other_traces_yield() -> None:
     assert fit.chosen.weights == (0.0,) * 5
     assert len(set(fit.chosen.table)) == 1
     assert CacheConfig(1024).with_regions(fit.chosen).feedback == CacheConfig(1024).feedback
+    assert not fit.has_regions
     assert "no part" in fit_markdown(fit, FitContext("tiny", "rules", 0.125, 64))
+
+
+def test_regions_without_weights_stay_where_only_the_weights_do_not_help() -> None:
+    def judge(key: str, settings: RegionSettings | None) -> float:
+        if settings is not None and key in ("c1", "d1"):
+            return 0.1 * math.exp(0.2 * settings.weights[DECISION] ** 2 - 0.3)
+        return bowl(1.5)(key, settings)
+
+    fit = fitted(judge)
+
+    assert not fit.is_chosen
+    assert fit.has_regions
+    assert fit.chosen == to_settings(start(), RegionSettings())
+    assert "no better than no weights" in fit_markdown(fit, FitContext("tiny", "rules", 0.125, 64))
 
 
 def test_a_divergence_that_is_no_number_counts_as_no_gain() -> None:
