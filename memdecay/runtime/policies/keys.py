@@ -47,7 +47,8 @@ def negative_key_norm(keys: Tensor, is_real: Tensor | None = None) -> Tensor:  #
     Returns:
         Shape ``(batch, heads, kept)``, float32.
     """
-    return -torch.linalg.vector_norm(keys.float(), dim=-1)
+    norms: Tensor = torch.linalg.vector_norm(keys.float(), dim=-1)
+    return -norms
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,26 +72,30 @@ class Band:
 
     def rotation(self) -> Tensor:
         """Return the rotation of the band's elements, ``(size, size)``, symmetric."""
-        return torch.block_diag(*[hadamard_matrix(self.part_size)] * self.num_scales)
+        return torch.kron(torch.eye(self.num_scales), hadamard_matrix(self.part_size))
 
     def encode(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """Store values ``(..., size)``, float32, as packed codes and scales, uint8."""
         rotated = values @ self.rotation().to(values.device)
-        codes, scales = _quantize(rotated.unflatten(-1, (self.num_scales, -1)), self.bits)
+        codes, scales = _quantize(self._parts(rotated), self.bits)
         return pack(codes.flatten(-2), self.bits), scales.squeeze(-1)
 
     def dequantize(self, stored: Tensor) -> Tensor:
         """Return values ``(..., size)``, float32, still rotated, from ``(..., num_bytes)``."""
         centre = 2 ** (self.bits - 1) - 0.5
         numbers = unpack(stored[..., : self.code_bytes], self.bits, centre)
-        parts = numbers.unflatten(-1, (self.num_scales, -1))
+        parts = self._parts(numbers)
         parts.mul_(_scale_of(stored[..., self.code_bytes :]).unsqueeze(-1))
         return numbers
 
     def decode(self, stored: Tensor) -> Tensor:
         """Return values ``(..., size)``, float32, from ``(..., num_bytes)``, uint8."""
-        parts = self.dequantize(stored).unflatten(-1, (self.num_scales, -1))
+        parts = self._parts(self.dequantize(stored))
         return (parts @ hadamard_matrix(self.part_size).to(stored.device)).flatten(-2)
+
+    def _parts(self, values: Tensor) -> Tensor:
+        """View values ``(..., size)`` as ``(..., num_scales, part_size)``."""
+        return values.view(*values.shape[:-1], self.num_scales, self.part_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +161,13 @@ class BandCodec:
 
     def synthesis(self, device: torch.device) -> Tensor:
         """Return the matrix ``(num_stored, dim)``, float32, that undoes the rotations."""
-        blocks = torch.block_diag(*[band.rotation() for band in self.bands])
-        missing = self.dim - self.num_stored
-        return torch.nn.functional.pad(blocks, (0, missing)).to(device)
+        matrix = torch.zeros(self.num_stored, self.dim)
+        start = 0
+        for band in self.bands:
+            part = slice(start, start + band.size)
+            matrix[part, part] = band.rotation()
+            start += band.size
+        return matrix.to(device)
 
     def _split(self, stored: Tensor) -> Iterator[tuple[Band, Tensor]]:
         offset = 0

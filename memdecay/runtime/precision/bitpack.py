@@ -41,7 +41,7 @@ def pack(codes: Tensor, bits: int) -> Tensor:
     num_bytes = packed_bytes(codes.shape[-1], bits)
     if bits == 8:
         return codes
-    parts = codes.unflatten(-1, (num_bytes, 8 // bits))  # (..., bytes, codes per byte)
+    parts = codes.reshape(*codes.shape[:-1], num_bytes, 8 // bits)  # (..., bytes, codes per byte)
     packed = parts[..., 0].clone()
     for index in range(1, 8 // bits):
         packed |= parts[..., index] << (bits * index)
@@ -60,7 +60,8 @@ def unpack(packed: Tensor, bits: int, centre: float = 0.0) -> Tensor:
         return packed.to(torch.float32).sub_(centre)
     # One look-up a byte gives all of its codes: fewer passes over memory than shifting.
     codes = _codes_of_bytes(bits).to(packed.device) - centre
-    return torch.nn.functional.embedding(packed.to(torch.int32), codes).flatten(-2)
+    looked_up: Tensor = torch.nn.functional.embedding(packed.to(torch.int32), codes)
+    return looked_up.flatten(-2)
 
 
 @functools.cache

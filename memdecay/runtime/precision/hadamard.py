@@ -24,4 +24,4 @@ def hadamard_matrix(size: int) -> Tensor:
     block = torch.ones(1, 1)
     while block.shape[0] < width:
         block = torch.cat([torch.cat([block, block], 1), torch.cat([block, -block], 1)], 0)
-    return torch.block_diag(*[block * width**-0.5] * (size // width))
+    return torch.kron(torch.eye(size // width), block * width**-0.5)
