@@ -6,9 +6,11 @@ import typer
 
 from memdecay.cli.bench_quality import EPILOG as QUALITY_EPILOG
 from memdecay.cli.bench_quality import quality
+from memdecay.cli.bench_speed import EPILOG as SPEED_EPILOG
+from memdecay.cli.bench_speed import speed
 
 EPILOG = """
-Start with [bold]memdecay bench quality --help[/bold].
+See [bold]memdecay bench quality --help[/bold] and [bold]memdecay bench speed --help[/bold].
 """
 
 bench = typer.Typer(
@@ -17,5 +19,5 @@ bench = typer.Typer(
     help="Measure the cache: how far it strays from a full one, what it costs in time and memory.",
     epilog=EPILOG,
 )
-bench.callback()(lambda: None)  # Keeps a single command a subcommand.
 bench.command("quality", epilog=QUALITY_EPILOG)(quality)
+bench.command("speed", epilog=SPEED_EPILOG)(speed)

@@ -161,7 +161,8 @@ class Candidate:
             stack.enter_context(timed_attention(self._decoder, ATTENTION, self.timers))
             memory = attach_memory(self._model, self.cache, self._tagger, self._describe)
             stack.enter_context(memory)
-            stack.enter_context(timed_attention(self._decoder, OBSERVING, self.timers))
+            if self.cache.config.attention_feedback and self.cache.policy.uses_attention:
+                stack.enter_context(timed_attention(self._decoder, OBSERVING, self.timers))
             yield
 
     def _describe(self, states: ForwardStates) -> Tensor:

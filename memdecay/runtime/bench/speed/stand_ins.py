@@ -43,9 +43,10 @@ def random_llm(config_path: Path, dtype: str = "auto", device: str = "auto") -> 
     """
     torch_device = resolve_device(device)
     torch_dtype = resolve_dtype(dtype, torch_device)
-    with quiet_transformers(), torch.random.fork_rng():
+    config = _read_config(config_path)
+    seeded = [torch_device] if torch_device.type == "cuda" else []
+    with quiet_transformers(), torch.random.fork_rng(devices=seeded):
         torch.manual_seed(0)
-        config = _read_config(config_path)
         try:
             with torch_device:
                 model = AutoModelForCausalLM.from_config(config, dtype=torch_dtype)
@@ -53,15 +54,18 @@ def random_llm(config_path: Path, dtype: str = "auto", device: str = "auto") -> 
             reason = str(error).strip().partition("\n")[0]
             raise ModelError(
                 f"no model can be built from {config_path} in {dtype} on {torch_device} "
-                f"({reason}); give the config of a causal language model that fits the device's memory"
+                f"({reason}); give the config of a causal language model that fits the device"
             ) from error
     model = model.eval().requires_grad_(False)
     return LanguageModel(model, None, f"{config_path.stem} (random)", torch_device, torch_dtype)
 
 
 def _read_config(path: Path) -> PretrainedConfig:
+    path = path.expanduser()
     try:
-        return AutoConfig.from_pretrained(str(path.expanduser()), local_files_only=True)
+        path.stat()  # transformers would take a path that is not there for a model's id.
+        with quiet_transformers():
+            return AutoConfig.from_pretrained(str(path), local_files_only=True)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise ModelError(
