@@ -1,0 +1,29 @@
+#!/bin/sh
+# Run the tests that need a GPU, then time a model of an 8B Llama's shape with random weights:
+#
+#     benchmarks/cuda.sh [FOLDER]
+#
+# FOLDER (runs/cuda by default) gets the benchmark's results. Nothing is downloaded, no weights are
+# needed, and the whole takes under 8 minutes on one GPU with 40 GiB. CONFIG, SEEN and BUDGET choose
+# another shape, BIN another environment than the repository's.
+#
+# Exit codes: 0 all passed, or there is no GPU and nothing was run; otherwise that of what failed.
+set -eu
+cd "$(dirname "$0")/.."
+folder=${1:-runs/cuda}
+bin=${BIN:-.venv/bin}
+config=${CONFIG:-benchmarks/configs/llama-8b.json}
+export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
+
+has_cuda=$("$bin/python" -c "import torch; print(int(torch.cuda.is_available()))")
+if [ "$has_cuda" != 1 ]; then
+    echo "torch sees no CUDA device: the tests and the benchmark for GPUs were skipped." >&2
+    exit 0
+fi
+
+mkdir -p "$folder"
+timeout 150 "$bin/python" -m pytest -m cuda -q tests
+timeout 300 "$bin/memdecay" bench speed \
+    --random-weights "$config" --device cuda --dtype bfloat16 \
+    --policies full,memdecay+no-fading,memdecay \
+    --seen "${SEEN:-1024,4096,8192,16384}" --budget "${BUDGET:-1024}" --out "$folder"
