@@ -61,9 +61,8 @@ class Answer:
 
     def finish(self) -> str:
         """Return the text that still waited."""
-        if not self._is_stopped:
-            self._take(self._new_text())
-        return self._send(len(self._text))
+        piece = "" if self._is_stopped else self._take(self._new_text())
+        return piece + self._send(len(self._text))
 
     def _new_text(self) -> str:
         known = decode_text(
