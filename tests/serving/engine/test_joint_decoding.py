@@ -13,7 +13,7 @@ from memdecay.runtime.tagger import RegionTagger
 from tests.serving.engine.rig import cache_config, long_conversation, rig, tiny_llm, user
 
 
-@pytest.mark.parametrize("policy", ["full", "memdecay"])
+@pytest.mark.parametrize("policy", ["full", "streaming", "region", "memdecay"])
 def test_an_answer_alone_is_that_of_a_session(
     llm: LanguageModel, tagger: RegionTagger, policy: str
 ) -> None:
@@ -21,15 +21,26 @@ def test_an_answer_alone_is_that_of_a_session(
     messages = long_conversation("Ann")
     session = Session(llm, config, tagger, chunk_tokens=32)
     with rig(llm, tagger, cache=config) as engine:
-        run = engine.ask(messages, session_id="s", max_tokens=40)
-        # The session reads the prompt in other chunks: without the answer's head first.
-        session.llm.model.config  # noqa: B018
-        reply = session.send(messages, max_new_tokens=40)
-        assert run.finished.text == reply.text or policy != "full"
-        assert run.finished.usage.num_prompt_tokens == reply.num_prompt_tokens
-        assert (run.finished.memory.tokens_kept < run.finished.memory.tokens_seen) == (
-            policy != "full"
-        )
+        for num_tokens in (40, 20):
+            # Read in one go with the head of the answer, as the engine does.
+            session._messages = list(messages)
+            reply = session.reply(num_tokens)
+            finished = engine.ask(messages, session_id="s", max_tokens=num_tokens).finished
+            assert finished.token_ids == reply.token_ids
+            assert finished.text == reply.text
+            assert finished.usage.num_prompt_tokens == reply.num_prompt_tokens
+            stats = session.stats()
+            assert finished.memory.kept_per_region == stats.kept_per_region
+            assert finished.memory.evicted_per_region == stats.evicted_per_region
+            is_whole = finished.memory.tokens_kept == finished.memory.tokens_seen
+            assert is_whole == (policy == "full")
+            mine, lone = (
+                engine.core.parts.store.get("ann", "s").memory.cache.slots,
+                session.cache.slots,
+            )
+            for column in ("positions", "regions", "importance"):
+                assert torch.equal(getattr(mine, column), getattr(lone, column))
+            messages = (*session.messages, user("And then?"))
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2"])

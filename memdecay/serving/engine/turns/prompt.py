@@ -51,12 +51,6 @@ class Prompt:
         num_same = num_common(transcript.tokens.input_ids, self.tokens.input_ids)
         return Transcript(self.tokens, self.text, len(self.text)), num_same
 
-    def with_answer(
-        self, transcript: Transcript, token_ids: Sequence[int], text: str
-    ) -> Transcript:
-        """Add an answer to the transcript of this prompt."""
-        return transcript.with_reply(self.answer_tokens(transcript, token_ids), text)
-
     def answer_tokens(self, transcript: Transcript, token_ids: Sequence[int]) -> TokenTable:
         """Return the tokens of an answer to this prompt."""
         if self.messages:

@@ -18,9 +18,7 @@ def settle(turn: Turn, store: SessionStore, now: float) -> MemoryReport:
     """
     session, beginning = turn.session, turn.beginning
     assert beginning is not None, "the request has begun"
-    session.transcript = turn.prompt.with_answer(
-        session.transcript, turn.answer.token_ids, turn.answer.text
-    )
+    session.transcript = session.transcript.with_reply(turn.answer_tokens(), turn.answer.text)
     notes = beginning.notes
     memory = session.memory
     # A stop text of several tokens has been run in part, but is no part of the answer.

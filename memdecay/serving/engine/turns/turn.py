@@ -134,6 +134,15 @@ class Turn:
         is_pinned = self.prompt.pinned_tokens(self.request.pins, tokens)
         return is_pinned[start : start + num_tokens]
 
+    def answer_tokens(self) -> TokenTable:
+        """Return the answer's tokens; one that is still to be run knows its text."""
+        transcript, memory = self.session.transcript, self.session.memory
+        tokens = self.prompt.answer_tokens(transcript, self.answer.token_ids)
+        num_run = 0 if memory is None else memory.num_tokens
+        if not len(tokens) or num_run >= len(transcript.tokens) + len(tokens):
+            return tokens
+        return tokens.part(0, len(tokens) - 1).followed_by(self.newest())
+
     def newest(self) -> TokenTable:
         """Return the newest token of the answer, which is still to be run."""
         tokens = self.prompt.answer_tokens(self.session.transcript, self.answer.token_ids)
