@@ -46,6 +46,7 @@ class EngineCore:
         clock: Returns the time in seconds; files on disk are dated by it as well.
 
     Raises:
+        TypeError: The tagger is no `RegionTagger`.
         ArtifactError: The classifier was trained on another language model.
         ModelError: The model has layers that the cache does not know.
         ConfigError: The policy is unknown.

@@ -67,6 +67,7 @@ class Engine:
         clock: Returns the time in seconds.
 
     Raises:
+        TypeError: The tagger is no `RegionTagger`.
         ArtifactError: The classifier was trained on another language model.
         ModelError: The model has layers that the cache does not know.
         ConfigError: The policy is unknown.

@@ -76,11 +76,18 @@ def make_parts(
     """Put an engine's parts together.
 
     Raises:
+        TypeError: The tagger is none that reads hidden states.
         ArtifactError: The classifier was trained on another language model.
         ModelError: The model has layers that the cache does not know.
         ConfigError: The policy is unknown.
         StorageError: The folder of sessions can't be made.
     """
+    # A tagger whose tags can't be saved with a session would forget them when it is moved.
+    if tagger is not None and not isinstance(tagger, RegionTagger):
+        raise TypeError(
+            f"the engine tags with a RegionTagger, got a {type(tagger).__name__}; load a "
+            "classifier, or leave the tagger out"
+        )
     template = make_cache(llm, config.cache, tagger)
 
     def new_memory() -> SessionMemory:
