@@ -8,6 +8,7 @@ quantized around zero with a scale of its own. The scale is a byte on a logarith
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -70,13 +71,9 @@ class Band:
         """Elements that share a scale."""
         return self.size // self.num_scales
 
-    def rotation(self) -> Tensor:
-        """Return the rotation of the band's elements, ``(size, size)``, symmetric."""
-        return torch.kron(torch.eye(self.num_scales), hadamard_matrix(self.part_size))
-
     def encode(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """Store values ``(..., size)``, float32, as packed codes and scales, uint8."""
-        rotated = values @ self.rotation().to(values.device)
+        rotated = values @ _rotation(self).to(values.device)
         codes, scales = _quantize(self._parts(rotated), self.bits)
         return pack(codes.flatten(-2), self.bits), scales.squeeze(-1)
 
@@ -161,19 +158,30 @@ class BandCodec:
 
     def synthesis(self, device: torch.device) -> Tensor:
         """Return the matrix ``(num_stored, dim)``, float32, that undoes the rotations."""
-        matrix = torch.zeros(self.num_stored, self.dim)
-        start = 0
-        for band in self.bands:
-            part = slice(start, start + band.size)
-            matrix[part, part] = band.rotation()
-            start += band.size
-        return matrix.to(device)
+        return _synthesis(self).to(device)
 
     def _split(self, stored: Tensor) -> Iterator[tuple[Band, Tensor]]:
         offset = 0
         for band in self.bands:
             yield band, stored[..., offset : offset + band.num_bytes]
             offset += band.num_bytes
+
+
+@functools.cache
+def _rotation(band: Band) -> Tensor:
+    """Return the rotation of a band's elements, ``(size, size)``, symmetric."""
+    return torch.kron(torch.eye(band.num_scales), hadamard_matrix(band.part_size))
+
+
+@functools.cache
+def _synthesis(codec: BandCodec) -> Tensor:
+    matrix = torch.zeros(codec.num_stored, codec.dim)
+    start = 0
+    for band in codec.bands:
+        part = slice(start, start + band.size)
+        matrix[part, part] = _rotation(band)
+        start += band.size
+    return matrix
 
 
 def _quantize(values: Tensor, bits: int) -> tuple[Tensor, Tensor]:
