@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from memdecay.serving.engine.events import Event, Failed, Finished
-from memdecay.serving.engine.interface import ServingEngine
+from memdecay.serving.engine.interface import RequestHandle, ServingEngine
 from memdecay.serving.engine.request import GenerationRequest
 
 
@@ -59,7 +59,7 @@ async def _until_the_last(
 
 
 def _cancel_taken_in(
-    engine: ServingEngine, request: GenerationRequest, done: asyncio.Future[object]
+    engine: ServingEngine, request: GenerationRequest, done: asyncio.Future[RequestHandle]
 ) -> None:
     if not done.cancelled() and done.exception() is None:
         # The engine may be in the middle of a step, for which the loop must not wait.
