@@ -21,12 +21,13 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
         "train": "Train a region classifier on labelled traces and export it.",
         "cross-validate": "Train and test with every source held out once, and print the table.",
         "evaluate": "Measure a classifier on labelled traces, token by token.",
-        "calibrate": "Report how far a classifier can be trusted, and what has drifted.",
+        "calibrate": "Report how good a classifier is and whether its confidence can be trusted.",
         "calibrate-decay": "Measure how fast each region fades, and write its score and decay.",
         "calibrate-regret": "Measure what a tagger's wrong regions cost, confusion by confusion.",
         "tag": "Show which region the classifier gives each stretch of a trace.",
-        "tune": "Fit what the regions weigh to how far the cache strays from a full one.",
-        "bench": "Measure the cache: how far it strays from a full one, what it costs.",
+        "tune": "Fit what the regions weigh to the divergence from a full cache.",
+        "bench": "Measure the cache: how far it strays from a full one, what it costs in time and "
+        "memory.",
         "run": "Replay a recorded session, or type one, with a cache that forgets within a budget.",
         "serve": "Serve a model with OpenAI's API; sessions keep their caches and forget within a "
         "budget.",

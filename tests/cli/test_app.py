@@ -2,26 +2,38 @@ import inspect
 import subprocess
 import sys
 from importlib import import_module
+from typing import Any
 
 import pytest
+import typer
 
 from memdecay.cli.commands import SUMMARIES
 from tests.cli.conftest import RunCommand
 
 
+def named_command(name: str) -> Any:
+    """Return a command's function, or the app of a command that has commands of its own."""
+    attribute = "import_traces" if name == "import" else name.replace("-", "_")
+    return getattr(import_module(f"memdecay.cli.{attribute}"), attribute)
+
+
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_summary_is_the_first_line_of_the_commands_own_help(name: str) -> None:
-    attribute = "import_traces" if name == "import" else name.replace("-", "_")
-    function = getattr(import_module(f"memdecay.cli.{attribute}"), attribute)
-    first_line = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
-    assert first_line == SUMMARIES[name]
+    named = named_command(name)
+    own_help = named.info.help if isinstance(named, typer.Typer) else inspect.getdoc(named)
+    assert (own_help or "").split("\n\n")[0].replace("\n", " ") == SUMMARIES[name]
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_every_command_has_help_with_examples(name: str, command: RunCommand) -> None:
-    outcome = command(name, "--help")
-    assert outcome.exit_code == 0
-    assert f"memdecay {name}" in outcome.out.split("Examples")[1]
+    named = named_command(name)
+    lines = [[name]]
+    if isinstance(named, typer.Typer):
+        lines = [[name, str(own.name)] for own in named.registered_commands]
+    for line in lines:
+        outcome = command(*line, "--help")
+        assert outcome.exit_code == 0
+        assert f"memdecay {' '.join(line)}" in outcome.out.split("Examples")[1]
 
 
 def test_help_lists_every_command_without_importing_torch() -> None:
