@@ -10,6 +10,7 @@ import typer
 from memdecay.classifier.artifact import load_artifact
 from memdecay.classifier.errors import ConfigError, TraceError
 from memdecay.classifier.llm import LanguageModel, load_llm
+from memdecay.classifier.pretrained import DEFAULT_NAME, classifier_folder
 from memdecay.classifier.propagation import PropagationConfig
 from memdecay.classifier.regret import EvictionRegret
 from memdecay.classifier.storage import check_writable
@@ -55,7 +56,10 @@ def calibrate_regret(
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder for the report.")],
     classifier: Annotated[
-        Path | None, typer.Option("--classifier", help="Classifier folder.")
+        Path | None,
+        typer.Option(
+            "--classifier", help=f"Classifier folder, or {DEFAULT_NAME} for the packaged one."
+        ),
     ] = None,
     tagger: TaggerOption = BY_CLASSIFIER,
     budget: Annotated[
@@ -87,6 +91,8 @@ def calibrate_regret(
     and with each frequent confusion alone. The cost is the KL divergence from a full cache.
     """
     check_writable(out, is_folder=True)
+    if classifier is not None:
+        classifier = classifier_folder(classifier, model)
     check_tagger(tagger, classifier, regions)
     if tagger == BY_CLASSIFIER and classifier is None:
         raise ConfigError("there is no tagger to judge; add --classifier or --tagger rules")

@@ -34,7 +34,8 @@ def test_decay_is_measured_and_run_takes_the_outcome(
 
     run = command(
         "run", "--trace", labelled, "--model", tiny_model, "--tagger", "rules", "--budget", 160,
-        "--regions", out / "regions.toml", "--max-new-tokens", 4, "--json", tmp_path / "run.json",
+        "--num-recent", 32, "--regions", out / "regions.toml", "--max-new-tokens", 4,
+        "--json", tmp_path / "run.json",
     )  # fmt: skip
     assert run.exit_code == 0, run.err
     kept = json.loads((tmp_path / "run.json").read_text())["kept_per_region"]
@@ -47,11 +48,11 @@ def test_regret_of_the_rules_is_measured(
     out = tmp_path / "regret"
     measured = command(
         "calibrate-regret", "--tagger", "rules", "--traces", labelled, "--model", tiny_model,
-        "--out", out, "--limit", 6, "--budget", 140, "--max-tokens", 300, "--max-confusions", 1,
+        "--out", out, "--limit", 4, "--budget", 200, "--max-tokens", 400, "--max-confusions", 1,
     )  # fmt: skip
     assert measured.exit_code == 0, measured.err
     figures = json.loads((out / "report.json").read_text())
-    assert figures["traces"] + figures["traces_skipped"] == 6
+    assert figures["traces"] + figures["traces_skipped"] == 4
     assert figures["kl"]["gold"]["value"] > 0
     assert "the rules" in measured.out
 
@@ -73,7 +74,7 @@ def test_labels_are_audited(
     [
         (("run", "--tagger", "guess"), "unknown tagger 'guess'; expected classifier or rules"),
         (("run", "--tagger", "rules", "--classifier", "x"), "leave --classifier out"),
-        (("run", "--regions", "x.toml"), "no token has one"),
+        (("run", "--model", "MODEL", "--regions", "x.toml"), "no token has one"),
         (("run", "--tagger", "rules", "--regions", "x.toml"), "x.toml can't be read"),
         (("label", "IN", "--audit"), "--audit needs --out"),
         (("label", "IN", "--audit", "--agreement", "IN"), "exclude each other"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,8 @@ def test_the_most_frequent_confusions_come_first_up_to_the_limit(llm: LanguageMo
 
 def test_given_regions_are_those_in_the_cache(llm: LanguageModel) -> None:
     regions = filled(gold_regions(llm))
-    session = Session(llm, CacheConfig(64, policy="full"), GivenTagger(regions), chunk_tokens=13)
+    config = replace(CONFIG, policy="full")
+    session = Session(llm, config, GivenTagger(regions), chunk_tokens=13)
     session.feed(MESSAGES)
     assert session.cache.slots.regions[0].tolist() == regions.tolist()
 
