@@ -91,7 +91,8 @@ def _weights(replicates: NDArray[np.float64], num_points: int) -> NDArray[np.flo
     if len(replicates) < 2 or (finite.sum(axis=0) < 2).any():
         return np.ones(num_points)
     filled = np.where(finite, replicates, np.nan)
-    return 1 / np.maximum(np.nanstd(filled, axis=0), _LEAST_SD) ** 2
+    weights: NDArray[np.float64] = np.maximum(np.nanstd(filled, axis=0), _LEAST_SD) ** -2.0
+    return weights
 
 
 def _fit(

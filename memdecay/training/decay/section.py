@@ -25,7 +25,7 @@ def decay_section(report: DecayReport, *, with_chart: bool = True) -> Section:
     Raises:
         ConfigError: matplotlib is not installed.
     """
-    charts = ()
+    charts: tuple[str, ...] = ()
     if with_chart:
         charts = (survival_chart(report.curves, report.fits, report.config.min_age),)
     return Section(
