@@ -185,7 +185,7 @@ def serve(
             _log_as_json()
         url = url_of(listener)
         typer.echo(f"memdecay serves {model} at {url}/v1 (page: {url}/, API: {url}/docs)")
-        serve_until_stopped(app, engine, listener, shutdown_timeout)
+        serve_until_stopped(app, engine, listener, server_config)
 
 
 def _shared_prompts(system: list[str] | None) -> tuple[SharedPrompt, ...]:

@@ -1,8 +1,7 @@
-"""Server-sent events whose sender notices a client that is gone or does not read."""
+"""Server-sent events whose sender notices a client that is gone."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -32,7 +31,6 @@ class EventStream(Response):
         events: The events as bytes.
         close: Frees what the stream holds; awaited in any case.
         headers: Headers of the response.
-        send_timeout_s: Seconds after which a client that does not read is given up.
     """
 
     def __init__(
@@ -40,7 +38,6 @@ class EventStream(Response):
         events: AsyncGenerator[bytes, None],
         close: Callable[[], Awaitable[None]],
         headers: Mapping[str, str],
-        send_timeout_s: float,
     ) -> None:
         super().__init__(
             headers={**headers, "Cache-Control": "no-store", "X-Accel-Buffering": "no"},
@@ -50,7 +47,6 @@ class EventStream(Response):
         del self.headers["content-length"]
         self._events = events
         self._close = close
-        self._send_timeout_s = send_timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Send the events."""
@@ -58,8 +54,6 @@ class EventStream(Response):
             await self._send_all(send)
         except ClientGoneError:
             _LOGGER.info("the client went away in the middle of a stream")
-        except TimeoutError:
-            _LOGGER.warning("gave up a client that read nothing for %g s", self._send_timeout_s)
         except OSError:
             _LOGGER.info("the connection of a stream broke")
         finally:
@@ -72,12 +66,12 @@ class EventStream(Response):
         )
         try:
             async for event in self._events:
-                await self._send_part(send, event)
+                await _send_part(send, event)
         except ApiError as error:
-            await self._send_part(send, sse(error.body()))
-        await self._send_part(send, DONE)
+            await _send_part(send, sse(error.body()))
+        await _send_part(send, DONE)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _send_part(self, send: Send, part: bytes) -> None:
-        async with asyncio.timeout(self._send_timeout_s):
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+
+async def _send_part(send: Send, part: bytes) -> None:
+    await send({"type": "http.response.body", "body": part, "more_body": True})

@@ -14,6 +14,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from memdecay.classifier.errors import ConfigError
+from memdecay.serving.api.config import ServerConfig
+from memdecay.serving.api.connection import connection_class
 from memdecay.serving.engine.interface import ServingEngine
 
 _LOGGER = logging.getLogger(__name__)
@@ -63,24 +65,25 @@ class Server(uvicorn.Server):
     Args:
         app: The application.
         engine: The started engine; it is stopped at the end.
-        shutdown_timeout_s: Seconds that running requests have to end. Those that have not then are
-            cancelled, and their streams end with an error's event.
+        config: Says how long running requests have to end: those that have not then are cancelled,
+            and their streams end with an error's event; and how long a client may not read.
     """
 
-    def __init__(self, app: FastAPI, engine: ServingEngine, shutdown_timeout_s: float) -> None:
+    def __init__(self, app: FastAPI, engine: ServingEngine, config: ServerConfig) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
+                http=connection_class(config.send_timeout_s),
                 log_config=None,
                 access_log=False,
                 lifespan="off",
                 ws="none",
                 server_header=False,
-                timeout_graceful_shutdown=int(shutdown_timeout_s + 2 * _GRACE_S),
+                timeout_graceful_shutdown=int(config.shutdown_timeout_s + 2 * _GRACE_S),
             )
         )
         self._engine = engine
-        self._shutdown_timeout_s = shutdown_timeout_s
+        self._shutdown_timeout_s = config.shutdown_timeout_s
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -103,7 +106,7 @@ class Server(uvicorn.Server):
 
 
 def serve_until_stopped(
-    app: FastAPI, engine: ServingEngine, listener: socket.socket, shutdown_timeout_s: float
+    app: FastAPI, engine: ServingEngine, listener: socket.socket, config: ServerConfig
 ) -> None:
     """Serve until SIGINT or SIGTERM; the engine is started before and stopped behind.
 
@@ -111,11 +114,11 @@ def serve_until_stopped(
         app: The application, see `memdecay.serving.api.app.create_app`.
         engine: The engine, not started yet.
         listener: See `listen`.
-        shutdown_timeout_s: Seconds that running requests have to end.
+        config: The server's settings.
     """
     engine.start()
     try:
-        Server(app, engine, shutdown_timeout_s).run(sockets=[listener])
+        Server(app, engine, config).run(sockets=[listener])
     finally:
         # Does nothing where the shutdown has done it.
         engine.stop(timeout_s=0)

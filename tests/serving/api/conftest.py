@@ -107,7 +107,7 @@ def running_server(
     """Serve on a free loopback port while the block runs."""
     config = config or ServerConfig(shutdown_timeout_s=1.0)
     listener = listen("127.0.0.1", 0)
-    server = Server(create_app(engine, config, keys), engine, config.shutdown_timeout_s)
+    server = Server(create_app(engine, config, keys), engine, config)
     engine.start()
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

@@ -48,7 +48,6 @@ async def answer_in_stream(
     Raises:
         ApiError: The request was refused, or failed before it began.
     """
-    config = services.config
     async with AsyncExitStack() as stack:
         try:
             turn = await stack.enter_async_context(
@@ -60,9 +59,8 @@ async def answer_in_stream(
         # From here on the stream ends the turn.
         kept = stack.pop_all()
         return EventStream(
-            events(turn, config.ping_s),
+            events(turn, services.config.ping_s),
             kept.aclose,
             started_headers(started, prepared.compressed),
-            config.send_timeout_s,
         )
     raise AssertionError("the block returns or raises")
