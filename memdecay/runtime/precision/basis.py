@@ -47,7 +47,7 @@ class KeyBasis:
         equal = torch.eye(keys.shape[2], device=keys.device) * level[:, None, None]
         _, directions = torch.linalg.eigh(scatter + _SHRINKAGE_TOKENS * equal)
         # Rounded as they are counted: two bytes a number.
-        return cls(_rounded(mean), _rounded(directions.flip(-1)))
+        return cls(_rounded(mean), _rounded(directions.flip(-1)).contiguous())
 
     @property
     def nbytes(self) -> int:
