@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -153,6 +154,15 @@ class DecayCache(BudgetedLayers):
         self._pins = pins
         if slots.num_seen:
             self._slots = slots
+
+    def unpin(self) -> None:
+        """Let what was pinned go like all else from now on."""
+        slots = self.slots
+        with bookkeeping():
+            free = torch.zeros_like(slots.is_pinned)
+        self._pins = ()
+        if slots.num_seen:
+            self._slots = replace(slots, is_pinned=free)
 
     def set_padding(self, attention_mask: Tensor) -> None:
         """Tell which tokens are left padding; call it before the forward that brings them.

@@ -63,7 +63,7 @@ class SessionMemory:
         self.cache.evict()
 
     def pin_read(self, is_pinned: NDArray[np.bool_]) -> bool:
-        """Pin tokens that were read before.
+        """Pin tokens that were read before, and let go what else was pinned.
 
         Args:
             is_pinned: Which tokens from the first on have to stay, ``(n,)``.
@@ -74,6 +74,7 @@ class SessionMemory:
         Raises:
             BudgetError: The pinned tokens leave no room for others.
         """
+        self.cache.unpin()
         positions = self.cache.slots.positions.flatten().cpu().numpy()
         is_kept = np.zeros(len(is_pinned), np.bool_)
         is_kept[positions[positions < len(is_pinned)]] = True

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.fading_layer import FadingLayer
+from memdecay.runtime.fates import Fates
 from memdecay.runtime.layer import EvictingLayer, bookkeeping
 from memdecay.runtime.metadata import Slots
 from memdecay.runtime.precision.basis import KeyBasis
@@ -21,6 +22,7 @@ _CACHE = "cache."
 _TAGGER = "tagger."
 _LAST_SEEN = "recorder.last_seen"
 _SLOT_COLUMNS = tuple(field.name for field in fields(Slots) if field.name != "num_seen")
+_FATE_COLUMNS = tuple(field.name for field in fields(Fates))
 
 
 def save_memory(memory: SessionMemory, device: torch.device) -> dict[str, Tensor]:
@@ -89,6 +91,9 @@ def _cache_state(cache: DecayCache) -> dict[str, Tensor]:
     state["slots.num_seen"] = torch.tensor(slots.num_seen)
     state["evicted"] = cache._evicted
     state["num_evicted"] = torch.tensor(cache._num_evicted)
+    state["pins"] = torch.tensor(cache._pins, dtype=torch.int64).reshape(-1, 2)
+    if cache._fates is not None:
+        state |= {f"fates.{name}": getattr(cache._fates, name) for name in _FATE_COLUMNS}
     if cache._faded is not None:
         state["faded_positions"] = cache._faded._positions
     for index, layer in enumerate(cache.layers):
@@ -124,6 +129,9 @@ def _load_cache(cache: DecayCache, state: Mapping[str, Tensor]) -> None:
     cache._slots = Slots(**columns, num_seen=int(state["slots.num_seen"]))
     cache._evicted = state["evicted"]
     cache._num_evicted = int(state["num_evicted"])
+    cache._pins = tuple((int(start), int(stop)) for start, stop in state["pins"])
+    if "fates.bits" in state:
+        cache._fates = Fates(**{name: state[f"fates.{name}"] for name in _FATE_COLUMNS})
 
 
 def _load_layer(layer: Any, state: Mapping[str, Tensor]) -> None:

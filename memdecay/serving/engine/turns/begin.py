@@ -65,7 +65,7 @@ class Beginner:
         origin: Origin = "session" if memory.num_tokens else "new"
         if not memory.num_tokens and self._use_prefix(turn.prompt, session):
             origin = "prefix"
-        if memory.num_tokens and turn.request.pins:
+        if memory.num_tokens:
             is_pinned = turn.prompt.pinned_tokens(turn.request.pins, transcript.tokens)
             if not memory.pin_read(is_pinned[: memory.num_tokens]):
                 notes.append(
