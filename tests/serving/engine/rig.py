@@ -69,7 +69,7 @@ def long_conversation(name: str, num_messages: int = 8) -> tuple[dict[str, str],
     said = [
         {
             "role": "assistant" if index % 2 else "user",
-            "content": f"{name} {index}: " + "words and more words of it. " * 3,
+            "content": f"{name} {index}: " + "words and more words of it. ",
         }
         for index in range(num_messages - 1)
     ]
