@@ -1,0 +1,142 @@
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from memdecay.classifier.errors import ConfigError
+from memdecay.cli.byte_sizes import parse_bytes
+from memdecay.serving.api.keys import load_keys
+from tests.cli.conftest import RunCommand
+from tests.serving.api.conftest import running_server
+from tests.serving.fake_engine import FakeEngine, fake_view
+
+
+def test_new_key_is_shown_once_and_hashed(tmp_path: Path, command: RunCommand) -> None:
+    path = tmp_path / "keys.toml"
+    outcome = command("serve", "--api-keys", path, "--new-key", "alice")
+    assert outcome.exit_code == 0, outcome.err
+    key = outcome.out.strip()
+    assert load_keys(path).tenant_of(key) == "alice"
+    assert key not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--new-key", "alice"), "give --api-keys FILE"),
+        (("--host", "0.0.0.0"), "there are no API keys"),
+        (("--log-format", "xml"), "must be json or text"),
+        (("--kv-memory", "lots"), "--kv-memory needs a size such as 4GiB"),
+        (("--budget", "20"), "a budget of 20 tokens has no room"),
+        (("--api-keys", "no-such-file.toml"), "can't be read"),
+        (("--port", "0", "--model", "no/such-folder"), "no/such-folder"),
+    ],
+)
+def test_bad_option_is_refused_in_one_line(
+    command: RunCommand, arguments: tuple[str, ...], message: str
+) -> None:
+    outcome = command("serve", *arguments)
+    assert outcome.exit_code == 2
+    assert message in outcome.error
+
+
+@pytest.mark.slow
+def test_server_process_answers_shows_its_status_and_stops(
+    tiny_model: Path, tmp_path: Path, command: RunCommand
+) -> None:
+    config = tmp_path / "memdecay.toml"
+    config.write_text(
+        f'model = "{tiny_model}"\n[serve]\nport = 0\nbudget = 300\nmax-sessions = 4\n'
+        'alias = "gpt-4o"\n',
+        encoding="utf-8",
+    )
+    code = "from memdecay.cli import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "serve", "--config", str(config)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        url = process.stdout.readline().split(" at ")[1].split("/v1")[0]
+        body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
+        request = urllib.request.Request(
+            f"{url}/v1/chat/completions",
+            json.dumps(body | {"max_tokens": 3, "session_id": "mine"}).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert json.load(answer)["memdecay"]["session_id"] == "mine"
+        outcome = command("status", url)
+        process.send_signal(signal.SIGTERM)
+        log = process.stderr.read()
+        assert process.wait(60) == 0, log
+    assert "mine" in outcome.out
+    lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    assert any(line.get("route") == "/v1/chat/completions" for line in lines)
+
+
+def test_status_shows_requests_memory_and_sessions(command: RunCommand) -> None:
+    engine = FakeEngine()
+    engine.held["local", "agent-7"] = fake_view("agent-7")
+    with running_server(engine) as server:
+        outcome = command("status", server.url)
+        data = json.loads(command("status", server.url, "--json").out)
+    assert outcome.exit_code == 0, outcome.err
+    for text in ("fake: 0 running", "device", "1.0 KiB", "agent-7", "100", "recent 20"):
+        assert text in outcome.out
+    assert data["sessions"][0]["tokens_evicted"] == 60
+
+
+def test_status_of_nobody_is_refused_in_one_line(tmp_path: Path, command: RunCommand) -> None:
+    assert "no server answers" in command("status", "http://127.0.0.1:9").error
+    assert "expected an address" in command("status", "127.0.0.1").error
+    outcome = command("status", "http://127.0.0.1:9", "--watch", "1")
+    assert outcome.exit_code == 2
+    path = tmp_path / "keys.toml"
+    command("serve", "--api-keys", path, "--new-key", "alice")
+    with running_server(FakeEngine(), keys=load_keys(path)) as server:
+        assert "needs an API key" in command("status", server.url).error
+        assert "is not known here" in command("status", server.url, "--api-key", "md-1").error
+
+
+def test_memory_says_whether_it_fits(tiny_model: Path, command: RunCommand) -> None:
+    arguments = ("memory", "--model", tiny_model, "--budget", 100, "--sessions", 4)
+    outcome = command(*arguments, "--available", "1GiB")
+    assert outcome.exit_code == 0, outcome.err
+    assert "It fits" in outcome.out
+    assert "2 · 4 layers · 2 heads" in outcome.out
+    assert "It does not fit" in command(*arguments, "--available", "10KiB").out
+
+
+def test_memory_gives_figures_for_machines(tiny_model: Path, command: RunCommand) -> None:
+    arguments = ("memory", "--model", tiny_model, "--dtype", "bfloat16", "--device", "cpu")
+    data = json.loads(command(*arguments, "--sessions", 3, "--budget", 10, "--json").out)
+    assert data["kv"] == 30 * data["kv_per_token"]
+    assert data["total"] == data["weights"] + data["kv"] + data["activations"]
+    assert data["fits"] is True
+
+
+def test_memory_of_no_model_is_refused(tmp_path: Path, command: RunCommand) -> None:
+    outcome = command("memory", "--model", tmp_path)
+    assert outcome.exit_code == 2
+    assert "can't be read" in outcome.error
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("4GiB", 4 << 30), ("4G", 4 << 30), ("500MB", 500_000_000), ("1.5 KiB", 1536), ("77", 77)],
+)
+def test_sizes_are_read(text: str, size: int) -> None:
+    assert parse_bytes(text, "--x") == size
+
+
+@pytest.mark.parametrize("text", ["", "GiB", "-4GiB", "4 pounds", "4Gb ps"])
+def test_senseless_size_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="--x needs a size"):
+        parse_bytes(text, "--x")
