@@ -66,7 +66,7 @@ def prepare_chat(body: ChatRequest, caller: Caller, config: ServerConfig) -> Pre
     compressed: tuple[CompressedTool, ...] = ()
     if config.compress_tools is not None:
         messages, compressed = _compress(messages, config.compress_tools)
-    forced = body.forced_output or _forced_output(body, tools, messages)
+    forced = _forced_output(body, tools, messages) if body.forced_output is None else None
     shows_tools = bool(tools) and body.tool_choice != "none"
     generation = _generation(
         body,
@@ -75,7 +75,9 @@ def prepare_chat(body: ChatRequest, caller: Caller, config: ServerConfig) -> Pre
         tools=tools if shows_tools else (),
         max_tokens=body.token_limit,
         pins=tuple(body.pins),
-        forced_output=forced,
+        # Texts that end what a model writes by itself may stand in the call that it has to make.
+        stop=() if forced else body.stops,
+        forced_output=forced or body.forced_output,
     )
     return Prepared(generation, compressed, reads_calls=shows_tools)
 
@@ -100,6 +102,7 @@ def prepare_completion(body: CompletionRequest, caller: Caller) -> Prepared:
         caller,
         prompt=prompt,
         max_tokens=body.max_tokens,
+        stop=body.stops,
         forced_output=body.forced_output,
     )
     return Prepared(generation)
@@ -111,7 +114,6 @@ def _generation(body: SamplingFields, caller: Caller, **fields: Any) -> Generati
             tenant=caller.tenant,
             session_id=_session_id(body.session_id, caller.session_id),
             sampling=body.sampling,
-            stop=body.stops,
             cache_salt=body.cache_salt,
             prompt_cache_key=body.prompt_cache_key or "",
             # Two tenants may give the same name, and cancelling goes by it.

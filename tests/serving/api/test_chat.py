@@ -138,6 +138,21 @@ def test_call_in_a_stream_comes_as_a_delta(client: TestClient) -> None:
     assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
 
 
+def test_stop_text_in_a_forced_call_does_not_cut_it(client: TestClient, engine: FakeEngine) -> None:
+    messages = [{"role": "user", "content": "Observation: it is sunny"}]
+    data = chat(
+        client,
+        messages=messages,
+        tools=[WEATHER_TOOL],
+        tool_choice="required",
+        stop=["Observation:"],
+    ).json()
+    (call,) = data["choices"][0]["message"]["tool_calls"]
+    assert json.loads(call["function"]["arguments"])["city"] == "Observation: it is sunny"
+    chat(client, messages=messages, tools=[WEATHER_TOOL], stop=["Observation:"])
+    assert engine.requests[-1].stop == ("Observation:",)
+
+
 def test_tools_are_shown_unless_none_may_be_called(client: TestClient, engine: FakeEngine) -> None:
     chat(client, tools=[WEATHER_TOOL])
     chat(client, tools=[WEATHER_TOOL], tool_choice="none")
