@@ -51,8 +51,8 @@ class GenerationRequest:
         sampling: Temperature, top_p and seed.
         max_tokens: Most tokens of the answer; None takes the engine's default.
         stop: Texts before which the answer ends, without them.
-        pins: Indices of messages of which no token may be evicted; negative ones count from the
-            end.
+        pins: Indices of messages of which no token may be evicted before the session's next
+            request, which names its own; negative ones count from the end.
         cache_salt: Sessions and prefixes are found only by requests with the same salt.
         prompt_cache_key: As ``cache_salt``; the name under which OpenAI clients send it.
         forced_output: Text or token ids that the model is made to say, through the ordinary
