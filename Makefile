@@ -71,7 +71,8 @@ check: $(INSTALLED_DEV)
 	$(BIN)/lint-imports
 
 test: check
-	$(BIN)/python -m pytest
+	# A file a process: what its tests share is made once.
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 fix: $(INSTALLED_DEV)
 	$(BIN)/ruff format .
