@@ -30,7 +30,7 @@ from memdecay.serving.api.schemas.chat import (
     Delta,
     FinishReasonName,
 )
-from memdecay.serving.api.schemas.common import error_responses
+from memdecay.serving.api.schemas.common import error_responses, stream_response
 from memdecay.serving.api.tool_calls import Said, ToolCallReader, read_calls
 from memdecay.serving.api.turn import Turn
 from memdecay.serving.engine.events import Finished, Started
@@ -41,7 +41,7 @@ router = APIRouter(tags=["OpenAI"])
 @router.post(
     "/v1/chat/completions",
     response_model=ChatCompletion,
-    responses=error_responses(404, 408, 409),
+    responses=error_responses(404, 408, 409) | stream_response("ChatChunk"),
     summary="Let the model answer a conversation",
 )
 async def chat_completions(

@@ -20,7 +20,7 @@ from memdecay.serving.api.event_stream import PING, sse
 from memdecay.serving.api.generation import Prepared, prepare_completion
 from memdecay.serving.api.routes.answering import answer, answer_in_stream
 from memdecay.serving.api.routes.caller import CallerOf, ServicesOf
-from memdecay.serving.api.schemas.common import error_responses
+from memdecay.serving.api.schemas.common import error_responses, stream_response
 from memdecay.serving.api.schemas.completions import (
     Completion,
     CompletionChoice,
@@ -35,7 +35,7 @@ router = APIRouter(tags=["OpenAI"])
 @router.post(
     "/v1/completions",
     response_model=Completion,
-    responses=error_responses(404, 408, 409),
+    responses=error_responses(404, 408, 409) | stream_response("Completion"),
     summary="Let the model go on with a prompt",
 )
 async def completions(

@@ -145,6 +145,17 @@ class MemoryBody(BaseModel):
     ignored_fields: list[str]
 
 
+def stream_response(events: str) -> dict[int | str, dict[str, Any]]:
+    """Return what a route's documentation says of its streams.
+
+    Args:
+        events: Name of the body that each event carries.
+    """
+    description = f"The answer; as a stream, events of `{events}` and `[DONE]`"
+    content = {"text/event-stream": {"schema": {"type": "string"}}}
+    return {200: {"description": description, "content": content}}
+
+
 def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the errors of a route for its documentation, those that every route has included."""
     every = (400, 401, 413, 429, 500, 503)
