@@ -1,0 +1,91 @@
+"""The server over the real engine with a tiny random model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from openai import OpenAI
+
+from memdecay.runtime.config import CacheConfig
+from memdecay.serving.api.keys import add_key, load_keys
+from memdecay.serving.engine.config import EngineConfig
+from memdecay.serving.engine.engine import Engine
+from tests.serving.api.conftest import WEATHER_TOOL, running_server
+from tests.tiny import tiny_language_model
+
+CACHE = CacheConfig(budget_tokens=160, num_recent=32, low_watermark=0.7)
+SYSTEM = {"role": "system", "content": "You keep the list of the flights."}
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[OpenAI, OpenAI]]:
+    """Yield the clients of two tenants of one server."""
+    path = tmp_path_factory.mktemp("keys") / "keys.toml"
+    keys = [add_key(path, tenant) for tenant in ("alice", "bob")]
+    engine = Engine(
+        tiny_language_model(max_position_embeddings=2048),
+        EngineConfig(cache=CACHE, max_sessions=4, default_max_tokens=8),
+    )
+    with running_server(engine, keys=load_keys(path)) as server:
+        alice, bob = (
+            OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=0) for key in keys
+        )
+        with alice, bob:
+            yield alice, bob
+
+
+def ask(client: OpenAI, messages: list[Any], **fields: Any) -> Any:
+    return client.chat.completions.create(
+        model="tiny", messages=messages, temperature=0, **{"max_tokens": 6, **fields}
+    )
+
+
+def test_next_turn_reads_only_what_is_new(clients: tuple[OpenAI, OpenAI]) -> None:
+    messages: list[Any] = [SYSTEM, {"role": "user", "content": "Which flights are there?"}]
+    first = ask(clients[0], messages)
+    messages.append(first.choices[0].message.model_dump(exclude_none=True))
+    messages.append({"role": "user", "content": "And tomorrow?"})
+    second = ask(clients[0], messages)
+    assert second.usage.prompt_tokens_details.cached_tokens > first.usage.prompt_tokens
+    assert second.memdecay["session_id"] == first.memdecay["session_id"]
+
+
+def test_stream_says_what_the_whole_answer_says(clients: tuple[OpenAI, OpenAI]) -> None:
+    messages = [SYSTEM, {"role": "user", "content": "Say it twice."}]
+    whole = ask(clients[0], messages, extra_body={"session_id": "whole"})
+    chunks = ask(clients[0], messages, stream=True, extra_body={"session_id": "stream"})
+    pieces = [chunk.choices[0].delta.content or "" for chunk in chunks]
+    assert "".join(pieces) == whole.choices[0].message.content
+
+
+def test_sessions_of_the_same_name_are_the_tenants_own(clients: tuple[OpenAI, OpenAI]) -> None:
+    for number, client in enumerate(clients):
+        content = f"secret {number} " * (number + 2)
+        ask(client, [{"role": "user", "content": content}], extra_body={"session_id": "same"})
+    seen = [client.get("/sessions/same", cast_to=object) for client in clients]
+    assert seen[0]["tokens_seen"] != seen[1]["tokens_seen"]  # type: ignore[index]
+    clients[0].delete("/sessions/same", cast_to=object)
+    assert clients[1].get("/sessions/same", cast_to=object)
+
+
+def test_forced_call_and_its_result_go_on_in_the_cache(clients: tuple[OpenAI, OpenAI]) -> None:
+    client = clients[1]
+    messages: list[Any] = [{"role": "user", "content": "How is the weather?"}]
+    answer = ask(client, messages, tools=[WEATHER_TOOL], tool_choice="required", max_tokens=200)
+    choice = answer.choices[0]
+    assert choice.finish_reason == "tool_calls"
+    messages.append(choice.message.model_dump(exclude_none=True))
+    call_id = choice.message.tool_calls[0].id
+    messages.append({"role": "tool", "tool_call_id": call_id, "content": "Sunny, 21 degrees"})
+    after = ask(client, messages, tools=[WEATHER_TOOL])
+    assert after.memdecay["session_id"] == answer.memdecay["session_id"]
+    assert after.usage.prompt_tokens_details.cached_tokens > answer.usage.prompt_tokens
+
+
+def test_prompt_is_counted_as_it_is_billed(clients: tuple[OpenAI, OpenAI]) -> None:
+    messages = [SYSTEM, {"role": "user", "content": "How many tokens is that?"}]
+    base = str(clients[0].base_url).removesuffix("/v1/")
+    counted: Any = clients[0].post(f"{base}/tokenize", body={"messages": messages}, cast_to=object)
+    assert counted["count"] == ask(clients[0], messages).usage.prompt_tokens
