@@ -24,7 +24,7 @@ class Connection(H11Protocol):
     _num_unsent = 0
     _watch: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Have the transport tell of every byte that it can't send at once."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=0)

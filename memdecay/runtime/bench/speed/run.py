@@ -95,7 +95,7 @@ class SpeedBenchmark:
 
     def _fill(self, pairs: list[tuple[Contestant, Measured]], tokens: Tensor) -> None:
         chunk_tokens = self._lineup.chunk_tokens(tokens.shape[1])
-        for i, chunk in enumerate(tokens.split(chunk_tokens, dim=1)):
+        for i, chunk in enumerate(torch.split(tokens, chunk_tokens, dim=1)):
             for contestant, own in _rotated(pairs, i):
                 with contestant.attached():
                     own.prefill_s.append(self._timed(contestant, chunk))
@@ -104,22 +104,22 @@ class SpeedBenchmark:
 
     def _decode(self, pairs: list[tuple[Contestant, Measured]], tokens: Tensor) -> None:
         seen = sum(pairs[0][1].prefill_tokens)
-        for i, block in enumerate(tokens.split(self._config.block_steps, dim=1)):
+        for i, block in enumerate(torch.split(tokens, self._config.block_steps, dim=1)):
             seen += block.shape[1]
             for contestant, own in _rotated(pairs, i):
                 before = self._start_workspace()
                 with contestant.attached():
-                    steps = block.split(1, dim=1)
+                    steps = torch.split(block, 1, dim=1)
                     own.step_s.append([self._timed(contestant, step) for step in steps])
                 own.memory.append((seen, contestant.kv_bytes))
                 own.workspace_bytes = self._workspace(before, own.workspace_bytes)
 
     def _decode_parts(self, pairs: list[tuple[Contestant, Measured]], tokens: Tensor) -> None:
-        for i, block in enumerate(tokens.split(self._config.block_steps, dim=1)):
+        for i, block in enumerate(torch.split(tokens, self._config.block_steps, dim=1)):
             for contestant, own in _rotated(pairs, i):
                 contestant.timers.seconds = dict(own.parts_s)
                 with contestant.attached():
-                    for step in block.split(1, dim=1):
+                    for step in torch.split(block, 1, dim=1):
                         own.parts_step_s += self._timed(contestant, step)
                 own.parts_s = contestant.timers.seconds
                 own.num_parts_steps += block.shape[1]
