@@ -67,10 +67,11 @@ def _paragraphs(report: DecayReport) -> tuple[str, ...]:
         f"Template tokens and sinks are left out. {intervals}",
         "Dashed is the fit of initial score · exp(-decay · age) to the ages from "
         f"{config.min_age} tokens on: nearer text is read rather than remembered. Initial scores "
-        f"are scaled so that the lowest is 1. A region survives until its attention is below "
-        f"{config.threshold:g}: after ln(initial score / threshold) / decay tokens. R² says how "
-        "much of a curve's course the fit has; a low one means that the region does not fade like "
-        "that.",
+        "are scaled so that the lowest is 1, which stands for an attention of "
+        f"{report.unit:.3g}. A region survives until its attention, which is not scaled, is below "
+        f"{config.threshold:g}: after ln(initial attention / threshold) / decay tokens. R² says "
+        "how much of a curve's course the fit has; a low one means that the region does not fade "
+        "like that.",
     )
 
 
