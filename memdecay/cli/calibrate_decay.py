@@ -104,7 +104,7 @@ def print_section(section: Section) -> None:
         return
     header, rows = section.table.header, section.table.rows
     table = Table(title=section.title)
-    table.add_column(header[0])
+    table.add_column(header[0], no_wrap=True)
     for name in header[1:]:
         table.add_column(name, justify="right")
     for name, *cells in rows:
