@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -23,12 +22,12 @@ ProgressCallback = Callable[[int, int], None]
 
 def output_console() -> Console:
     """Return the console for results, on standard output."""
-    return Console(file=sys.stdout, highlight=False)
+    return Console(highlight=False)
 
 
 def error_console() -> Console:
     """Return the console for errors and progress, on standard error."""
-    return Console(file=sys.stderr, highlight=False)
+    return Console(stderr=True, highlight=False)
 
 
 def log_handler() -> logging.Handler:

@@ -11,8 +11,10 @@ from typing import Annotated
 import typer
 
 from memdecay.classifier.artifact import load_artifact
+from memdecay.classifier.embedded import EMBEDDED_NAME
 from memdecay.classifier.errors import ConfigError
 from memdecay.classifier.llm import load_llm
+from memdecay.classifier.pretrained import DEFAULT_NAME, classifier_folder, pretrained_folder
 from memdecay.cli.byte_sizes import parse_bytes
 from memdecay.cli.config_file import ConfigOption
 from memdecay.cli.options import DeviceOption, DtypeOption, ModelOption, option_errors
@@ -45,7 +47,11 @@ def serve(
     model: ModelOption = "smollm2",
     classifier: Annotated[
         Path | None,
-        typer.Option("--classifier", help="Classifier folder; without it no token has a region."),
+        typer.Option(
+            "--classifier",
+            help=f"Classifier folder; if not given, {DEFAULT_NAME}, the one packaged for "
+            f"{EMBEDDED_NAME}. Tokens of other models have no region without one.",
+        ),
     ] = None,
     host: Annotated[
         str, typer.Option("--host", help="Address to listen on; others than 127.0.0.1 need keys.")
@@ -177,7 +183,10 @@ def serve(
 
     with listen(host, port) as listener:
         llm = load_llm(model, dtype, device)
-        artifact = load_artifact(classifier) if classifier is not None else None
+        folder = (
+            pretrained_folder(model) if classifier is None else classifier_folder(classifier, model)
+        )
+        artifact = load_artifact(folder) if folder is not None else None
         tagger = RegionTagger(artifact, llm.device.type) if artifact is not None else None
         engine = Engine(llm, engine_config, tagger)
         app = create_app(engine, server_config, keys)
