@@ -192,6 +192,17 @@ def test_rows_change_places_with_their_packed_tokens() -> None:
         torch.testing.assert_close(layer.dense(torch.float32)[0], keys.flip(0))
 
 
+def test_rows_change_places_before_anything_fades() -> None:
+    cache = fading_cache(200)
+    run_both(cache, random_ids(2, 40), [0, 0], [20, 20])
+    before = [layer.dense(torch.float32)[0] for layer in cache.layers]
+
+    cache.reorder_cache(torch.tensor([1, 0]))
+
+    for layer, keys in zip(cache.layers, before, strict=True):
+        torch.testing.assert_close(layer.dense(torch.float32)[0], keys.flip(0))
+
+
 def test_reset_frees_everything() -> None:
     cache = fading_cache(40)
     run_both(cache, random_ids(1, 100), [0], [20] * 5)

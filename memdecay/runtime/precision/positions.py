@@ -27,7 +27,9 @@ class FadedPositions:
 
     def select_rows(self, rows: Tensor) -> None:
         """Make these rows the batch, ``rows`` of shape ``(new_batch,)``, int64."""
-        self.set(self._positions.index_select(0, rows.to(self._positions.device)))
+        # Before any token is packed there is one empty row, whatever the batch.
+        if self._positions.shape[1]:
+            self.set(self._positions.index_select(0, rows.to(self._positions.device)))
 
     def rotation(self) -> Rotation:
         """Return the packed tokens' rotation, kept until `release`."""
