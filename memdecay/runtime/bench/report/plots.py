@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from memdecay.classifier.regions import REGION_LABELS
-from memdecay.classifier.storage import write_atomically
+from memdecay.runtime.bench.report.figures import save_figures
 from memdecay.runtime.bench.report.statistics import geometric_mean
 from memdecay.runtime.bench.report.table import ResultTable
-
-_FORMATS = ("svg", "png")
 
 
 def write_plots(folder: Path, table: ResultTable) -> list[Path]:
@@ -27,26 +26,13 @@ def write_plots(folder: Path, table: ResultTable) -> list[Path]:
     Raises:
         StorageError: A file could not be written.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        return []
     if not table.budgets:
         return []
-    plots = []
-    for name, draw in (("kl", _draw_divergence), ("retention", _draw_retention)):
-        figure = Figure(figsize=(9, 5), layout="constrained")
-        FigureCanvasAgg(figure)
-        draw(figure.subplots(), table)
-        for kind in _FORMATS:
-            _save(figure, folder / f"{name}.{kind}", kind)
-        plots.append(folder / f"{name}.svg")
-    return plots
-
-
-def _save(figure: Any, path: Path, kind: str) -> None:
-    write_atomically(path, lambda temporary: figure.savefig(temporary, format=kind, dpi=130))
+    drawings = {
+        "kl": partial(_draw_divergence, table=table),
+        "retention": partial(_draw_retention, table=table),
+    }
+    return save_figures(folder, drawings)
 
 
 def _draw_divergence(axes: Any, table: ResultTable) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memdecay.classifier.storage import write_atomically
+from memdecay.runtime.bench.report.figures import save_figures
 from memdecay.runtime.bench.speed.contestants import BASELINE
 from memdecay.runtime.bench.speed.row import SpeedRow
 
-_FORMATS = ("svg", "png")
 _MIB = 2**20
 
 
@@ -27,24 +27,11 @@ def write_speed_plots(folder: Path, rows: Sequence[SpeedRow]) -> list[Path]:
     Raises:
         StorageError: A file could not be written.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        return []
-    plots = []
-    for name, draw in (("decode", _draw_decode), ("memory", _draw_memory)):
-        figure = Figure(figsize=(9, 5), layout="constrained")
-        FigureCanvasAgg(figure)
-        draw(figure.subplots(), rows)
-        for kind in _FORMATS:
-            _save(figure, folder / f"{name}.{kind}", kind)
-        plots.append(folder / f"{name}.svg")
-    return plots
-
-
-def _save(figure: Any, path: Path, kind: str) -> None:
-    write_atomically(path, lambda temporary: figure.savefig(temporary, format=kind, dpi=130))
+    drawings = {
+        "decode": partial(_draw_decode, rows=rows),
+        "memory": partial(_draw_memory, rows=rows),
+    }
+    return save_figures(folder, drawings)
 
 
 def _draw_decode(axes: Any, rows: Sequence[SpeedRow]) -> None:
