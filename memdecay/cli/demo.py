@@ -181,9 +181,7 @@ def _comparison_table(rows: Mapping[str, _Row], budget: int) -> Table:
 
 
 def _saved(row: _Row) -> str:
-    if not any(row.stats.evicted_per_region.values()):
-        return "-"
-    return f"{1 - row.stats.kv_bytes / row.stats.full_cache_bytes:.0%}"
+    return f"{row.stats.saved_share:.0%}" if row.stats.saved_share else "-"
 
 
 def _write(out: Path, rows: Mapping[str, _Row]) -> None:

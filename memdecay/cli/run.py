@@ -262,7 +262,7 @@ def _report(
 
 
 def _statistics_table(stats: SessionStats, policy: str, config: CacheConfig) -> Table:
-    saved = 1 - stats.kv_bytes / stats.full_cache_bytes if stats.full_cache_bytes else 0.0
+    saved = stats.saved_share
     decode = stats.decode_ms_per_token
     table = Table(
         title=f"{policy}: {stats.tokens_kept} of {stats.tokens_seen} tokens kept"

@@ -58,6 +58,13 @@ class SessionStats:
     prefill_ms_per_token: float | None
     history: tuple[Snapshot, ...]
 
+    @property
+    def saved_share(self) -> float:
+        """Share of a full cache's bytes that is saved; 0 where the buffers take no less."""
+        if not self.full_cache_bytes:
+            return 0.0
+        return max(0.0, 1 - self.kv_bytes / self.full_cache_bytes)
+
 
 @dataclass(slots=True)
 class Stopwatch:

@@ -126,6 +126,7 @@ def test_bytes_never_exceed_the_budget(
         assert stats.kv_bytes == stats.peak_kv_bytes
         assert max(snapshot.tokens_kept for snapshot in stats.history) <= 48
     assert stats.tokens_seen > 48
+    assert stats.saved_share == 1 - stats.kv_bytes / stats.full_cache_bytes > 0
 
 
 @pytest.mark.parametrize("policy", ["full", "window", "streaming", "region", "memdecay"])
