@@ -1,0 +1,1 @@
+"""Attention over packed tokens that never unpacks them all at once."""
