@@ -58,9 +58,19 @@ class ClassifierArtifact:
         """Open the exported graph with ONNX Runtime.
 
         Raises:
-            ArtifactError: ONNX Runtime cannot open it.
+            ArtifactError: ONNX Runtime cannot open it, or it has other inputs than the card says.
         """
-        return onnx_session(self.folder / ONNX_FILE, providers)
+        session = onnx_session(self.folder / ONNX_FILE, providers)
+        layout = self.card.feature_layout
+        expected = (layout.hidden_size, layout.num_position_features)
+        found = tuple(put_in.shape[-1] for put_in in session.get_inputs()[:2])
+        if found != expected:
+            raise ArtifactError(
+                f"{self.folder / ONNX_FILE} reads {found[0]} hidden and {found[1]} position "
+                f"features a token, but its {CARD_FILE} says {expected[0]} and {expected[1]}; "
+                "export the classifier again with `memdecay train`"
+            )
+        return session
 
     def load_graph(self) -> TaggingGraph:
         """Rebuild the graph in torch from the checkpoint, in eval mode.
@@ -68,32 +78,29 @@ class ClassifierArtifact:
         Raises:
             ArtifactError: The checkpoint does not belong to the card.
         """
-        graph = TaggingGraph(
-            self.card.network.build(),
-            self.card.region_table,
-            self.card.propagation,
-            self.card.temperature,
-        )
         path = self.folder / CHECKPOINT_FILE
         try:
-            graph.network.load_state_dict(load_file(path))
-        except (RuntimeError, SafetensorError) as error:
+            network = self.card.network.build()
+            network.load_state_dict(load_file(path))
+        except (MemoryError, OverflowError, RuntimeError, TypeError, SafetensorError) as error:
             raise ArtifactError(
                 f"{path} does not hold the network of its card ({str(error).splitlines()[0]}); "
                 "export the classifier again with `memdecay train`"
             ) from error
-        return graph.eval()
+        card = self.card
+        return TaggingGraph(network, card.region_table, card.propagation, card.temperature).eval()
 
-    def check_llm(self, fingerprint: str, hidden_size: int, name: str) -> None:
+    def check_llm(self, fingerprint: str, hidden_size: int, num_layers: int, name: str) -> None:
         """Check that the classifier was trained on this LLM.
 
         Args:
             fingerprint: The LLM's fingerprint.
             hidden_size: Width of its hidden states.
+            num_layers: Its decoder layers.
             name: What the user called it, for the message.
 
         Raises:
-            ArtifactError: It was trained on another one.
+            ArtifactError: It was trained on another one, or reads a layer that the LLM lacks.
         """
         expected = self.card.feature_layout.hidden_size
         if hidden_size != expected:
@@ -108,6 +115,12 @@ class ClassifierArtifact:
                 f"{self.card.llm_fingerprint}), but {name} is another model (fingerprint "
                 f"{fingerprint}); give the model it was trained on or train a classifier with "
                 f"`memdecay train --model {name}`"
+            )
+        if self.card.feature_layout.layer >= num_layers:
+            raise ArtifactError(
+                f"{self.folder} reads layer {self.card.feature_layout.layer} of the model, but "
+                f"{name} has only the layers 0 to {num_layers - 1}: its {CARD_FILE} was edited; "
+                "export the classifier again with `memdecay train`"
             )
 
 
@@ -211,12 +224,20 @@ def record_evaluation(
         figures: Plain data, as `RegionMetrics.to_dict` gives them.
 
     Raises:
+        ArtifactError: The figures that the card has already are no figures.
         StorageError: A file could not be written.
     """
     card = artifact.card
-    evaluations = {**card.metrics.get("evaluations", {}), name: dict(figures)}
-    card = dataclasses.replace(card, metrics={**card.metrics, "evaluations": evaluations})
-    write_text_atomically(artifact.folder / MODEL_CARD_FILE, model_card(card))
+    try:
+        evaluations = {**card.metrics.get("evaluations", {}), name: dict(figures)}
+        card = dataclasses.replace(card, metrics={**card.metrics, "evaluations": evaluations})
+        text = model_card(card)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ArtifactError(
+            f"{artifact.folder / CARD_FILE} has a field 'metrics' that does not fit ({error!r}); "
+            "export the classifier again with `memdecay train`"
+        ) from error
+    write_text_atomically(artifact.folder / MODEL_CARD_FILE, text)
     write_text_atomically(artifact.folder / CARD_FILE, card.to_json())
     return ClassifierArtifact(artifact.folder, card)
 

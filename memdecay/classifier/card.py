@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from memdecay.classifier.errors import ArtifactError
 from memdecay.classifier.features import FeatureLayout
 from memdecay.classifier.network import NetworkConfig
+from memdecay.classifier.plain_data import from_plain, mapping, plain_value, short
 from memdecay.classifier.propagation import PropagationConfig
 from memdecay.classifier.regions import REGION_LABELS, RegionTable
 
 FORMAT_VERSION = 1
+_ADVICE = "export the classifier again with `memdecay train`"
 
 _T = TypeVar("_T")
 
@@ -95,34 +98,35 @@ class ClassifierCard:
         """
         data = _parse_object(text, path)
         _check_format(data, path)
+        llm = _read(data, "llm", partial(from_plain, _TrainedWith), path)
+        layout = _read(data, "feature_layout", partial(from_plain, FeatureLayout), path)
+        network = _read(data, "network", partial(from_plain, NetworkConfig), path)
+        _check_agreement(data, layout, network, path)
         return cls(
-            llm_name=_read(data, "llm", lambda value: str(value["name"]), path),
-            llm_fingerprint=_read(data, "llm", lambda value: str(value["fingerprint"]), path),
-            feature_layout=_read(data, "feature_layout", _feature_layout, path),
-            network=_read(data, "network", lambda value: NetworkConfig(**value), path),
+            llm_name=llm.name,
+            llm_fingerprint=llm.fingerprint,
+            feature_layout=layout,
+            network=network,
             region_table=_read(data, "region_table", RegionTable.from_dict, path),
-            propagation=_read(data, "propagation", lambda value: PropagationConfig(**value), path),
+            propagation=_read(data, "propagation", partial(from_plain, PropagationConfig), path),
             temperature=_read(data, "temperature", _positive, path),
-            metrics=_read(data, "metrics", dict, path),
-            training=_read(data, "training", dict, path),
-            trained_on=_read(data, "trained_on", tuple, path),
-            versions=_read(data, "versions", dict, path),
-            files=_read(
-                data,
-                "files",
-                lambda value: {name: FileDigest(**digest) for name, digest in value.items()},
-                path,
-            ),
+            metrics=_read(data, "metrics", _object, path),
+            training=_read(data, "training", _object, path),
+            trained_on=_read(data, "trained_on", _texts, path),
+            versions=_read(data, "versions", _object, path),
+            files=_read(data, "files", _digests, path),
         )
 
 
 def _parse_object(text: str, path: Path) -> dict[str, Any]:
     try:
         data = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
+        reason = str(error)
+        if isinstance(error, json.JSONDecodeError):
+            reason = f"line {error.lineno}: {error.msg}"
         raise ArtifactError(
-            f"{path} is not JSON (line {error.lineno}: {error.msg}); it was cut off or edited, "
-            "so export the classifier again with `memdecay train`"
+            f"{path} is not JSON ({reason}); it was cut off or edited, so {_ADVICE}"
         ) from error
     if not isinstance(data, dict) or "format_version" not in data:
         raise ArtifactError(
@@ -134,10 +138,10 @@ def _parse_object(text: str, path: Path) -> dict[str, Any]:
 
 def _check_format(data: Mapping[str, Any], path: Path) -> None:
     version = data["format_version"]
-    if not isinstance(version, int) or version < 1:
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise ArtifactError(
-            f"{path} has format_version {version!r}, expected a whole number from 1 to "
-            f"{FORMAT_VERSION}; export the classifier again with `memdecay train`"
+            f"{path} has format_version {short(version)}, expected a whole number from 1 to "
+            f"{FORMAT_VERSION}; {_ADVICE}"
         )
     if version > FORMAT_VERSION:
         raise ArtifactError(
@@ -146,35 +150,69 @@ def _check_format(data: Mapping[str, Any], path: Path) -> None:
         )
     if data.get("regions") != list(REGION_LABELS):
         raise ArtifactError(
-            f"{path} lists the regions {data.get('regions')}, expected {list(REGION_LABELS)}; "
-            "train the classifier again with this memdecay"
+            f"{path} lists the regions {short(data.get('regions'))}, expected "
+            f"{list(REGION_LABELS)}; train the classifier again with this memdecay"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _TrainedWith:
+    name: str
+    fingerprint: str
+
+
+def _check_agreement(
+    data: Mapping[str, Any], layout: FeatureLayout, network: NetworkConfig, path: Path
+) -> None:
+    """Check what the card says in two places.
+
+    Raises:
+        ArtifactError: The places contradict each other.
+    """
+    pairs = (
+        ("layer", data.get("layer"), layout.layer),
+        ("hidden_size", data.get("hidden_size"), layout.hidden_size),
+        ("network.hidden_size", network.hidden_size, layout.hidden_size),
+        (
+            "network.num_position_features",
+            network.num_position_features,
+            layout.num_position_features,
+        ),
+    )
+    for name, value, expected in pairs:
+        if type(value) is not int or value != expected:
+            raise ArtifactError(
+                f"{path} has {name} {short(value)}, but its feature_layout says {expected}; it was "
+                f"edited, so {_ADVICE}"
+            )
 
 
 def _read(data: Mapping[str, Any], key: str, convert: Callable[[Any], _T], path: Path) -> _T:
     if key not in data:
-        raise ArtifactError(
-            f"{path} has no field {key!r}; export the classifier again with `memdecay train`"
-        )
+        raise ArtifactError(f"{path} has no field {key!r}; {_ADVICE}")
     try:
         return convert(data[key])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ArtifactError(
-            f"{path} has a field {key!r} that does not fit ({error}); "
-            "export the classifier again with `memdecay train`"
+            f"{path} has a field {key!r} that does not fit ({error}); {_ADVICE}"
         ) from error
 
 
-def _feature_layout(value: Mapping[str, Any]) -> FeatureLayout:
-    # JSON knows no tuples; the layout's fields are compared and hashed as such.
-    fields: dict[str, Any] = {
-        name: tuple(item) if isinstance(item, list) else item for name, item in value.items()
-    }
-    return FeatureLayout(**fields)
+def _object(value: object) -> dict[str, Any]:
+    return dict(mapping(value))
 
 
-def _positive(value: Any) -> float:
-    number = float(value)
+def _texts(value: object) -> tuple[str, ...]:
+    texts: tuple[str, ...] = plain_value(tuple[str, ...], value, "the list")
+    return texts
+
+
+def _digests(value: object) -> dict[str, FileDigest]:
+    return {name: from_plain(FileDigest, digest) for name, digest in mapping(value).items()}
+
+
+def _positive(value: object) -> float:
+    number: float = plain_value(float, value, "it")
     if not number > 0:
         raise ValueError(f"expected a number above 0, got {value!r}")
     return number

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from memdecay.classifier.plain_data import mapping, plain_value
+
 
 class Region(IntEnum):
     """What a token is for in an agent's run; the value is its index in every array."""
@@ -119,17 +121,20 @@ class RegionTable:
         """Build a table from `to_dict`'s shape; a region left out keeps its default.
 
         Raises:
+            TypeError: A row is no mapping, or a value no number.
             ValueError: A region name or field is unknown, or a value is out of range.
         """
         rows = {}
-        for label, row in data.items():
+        for label, row in mapping(data).items():
             region = Region.from_label(label)
-            if unknown := set(row) - {"initial_score", "decay"}:
+            if unknown := set(mapping(row)) - {"initial_score", "decay"}:
                 raise ValueError(f"{label} has unknown field {sorted(unknown)[0]!r}")
             default = _DEFAULT_TABLE[region]
             rows[label] = RegionDecay(
-                float(row.get("initial_score", default.initial_score)),
-                float(row.get("decay", default.decay)),
+                *(
+                    plain_value(float, row.get(name, getattr(default, name)), f"{label}.{name}")
+                    for name in ("initial_score", "decay")
+                )
             )
         return cls(**rows)
 

@@ -118,7 +118,7 @@ def calibrate(
     artifact = load_artifact(classifier)
     labelled = load_labelled_traces(traces)
     llm = load_llm(model, dtype, device)
-    artifact.check_llm(llm_fingerprint(llm.model), llm.hidden_size, model)
+    artifact.check_llm(llm_fingerprint(llm.model), llm.hidden_size, llm.num_layers, model)
     with progress_bar("Hidden states", "tokens") as progress:
         report = measure(
             artifact,

@@ -68,7 +68,7 @@ def evaluate(
         check_writable(artifact.folder / CARD_FILE)
     labelled = load_labelled_traces(traces)
     llm = load_llm(model, dtype, device)
-    artifact.check_llm(llm_fingerprint(llm.model), llm.hidden_size, model)
+    artifact.check_llm(llm_fingerprint(llm.model), llm.hidden_size, llm.num_layers, model)
     with progress_bar("Hidden states", "tokens") as progress:
         evaluation = evaluate_classifier(
             artifact, labelled, llm, hidden_states_folder(), progress=progress

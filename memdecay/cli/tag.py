@@ -59,7 +59,7 @@ def tag(
     artifact = load_artifact(classifier_folder(classifier, model))
     chosen = pick_trace(trace, trace_id, index)
     llm = load_llm(model, dtype, device)
-    artifact.check_llm(llm_fingerprint(llm.model), llm.hidden_size, model)
+    artifact.check_llm(llm_fingerprint(llm.model), llm.hidden_size, llm.num_layers, model)
     tagged = tag_trace(chosen, llm, artifact)
     if as_json:
         typer.echo(json.dumps(_as_data(chosen, tagged), ensure_ascii=False))

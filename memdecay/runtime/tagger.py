@@ -83,7 +83,9 @@ class RegionTagger:
         Raises:
             ArtifactError: It was trained on another one.
         """
-        self.artifact.check_llm(llm_fingerprint(llm.model), llm.hidden_size, llm.name)
+        self.artifact.check_llm(
+            llm_fingerprint(llm.model), llm.hidden_size, llm.num_layers, llm.name
+        )
 
     @property
     def receptive_field(self) -> int:

@@ -207,16 +207,16 @@ def test_network_of_another_card_is_refused(copy: Path) -> None:
 
 def test_llm_with_another_hidden_size_is_refused(saved: Path) -> None:
     with pytest.raises(ArtifactError, match=r"hidden size 16, but big has hidden size 32"):
-        load_artifact(saved).check_llm("f00d", 32, "big")
+        load_artifact(saved).check_llm("f00d", 32, 4, "big")
 
 
 def test_llm_with_other_weights_is_refused(saved: Path) -> None:
     with pytest.raises(ArtifactError, match=r"other is another model \(fingerprint beef\)"):
-        load_artifact(saved).check_llm("beef", HIDDEN_SIZE, "other")
+        load_artifact(saved).check_llm("beef", HIDDEN_SIZE, 4, "other")
 
 
 def test_llm_it_was_trained_on_is_accepted(saved: Path) -> None:
-    load_artifact(saved).check_llm("f00d", HIDDEN_SIZE, "tiny")
+    load_artifact(saved).check_llm("f00d", HIDDEN_SIZE, 4, "tiny")
 
 
 def test_export_that_disagrees_leaves_no_card(

@@ -62,7 +62,7 @@ def test_region_left_out_keeps_its_default() -> None:
         ({"key_decision": {"weight": 1.0}}, "unknown field 'weight'"),
         ({"key_decision": {"initial_score": 0}}, "initial_score must be above 0"),
         ({"key_decision": {"decay": -1}}, "decay must be 0 or above"),
-        ({"key_decision": {"decay": math.nan}}, "decay must be 0 or above"),
+        ({"key_decision": {"decay": math.nan}}, "decay must be a finite number"),
     ],
 )
 def test_bad_table_is_refused(data: dict[str, dict[str, float]], message: str) -> None:
