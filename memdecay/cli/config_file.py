@@ -197,8 +197,8 @@ ConfigOption = Annotated[
         "--config",
         is_eager=True,
         callback=_apply,
-        help="TOML file: keys are option names, tables commands (\\[train], \\[bench.quality]); the "
-        "command line wins.",
+        help="TOML file: keys are option names, tables commands (\\[train], \\[bench.quality]); "
+        "the command line wins.",
         metavar="FILE",
     ),
 ]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from memdecay.classifier.storage import write_text_atomically
+from memdecay.classifier.storage import check_writable, write_text_atomically
 from memdecay.cli.config_file import ConfigOption
 from memdecay.data.formats.report import Finding, ImportReport
 from memdecay.data.importing import TraceImport
@@ -38,14 +38,22 @@ def import_traces(
     ] = None,
     config: ConfigOption = None,  # noqa: ARG001  Its callback has set the defaults.
 ) -> None:
-    """Import agent traces of any known format and say what became of each file."""
+    """Import agent traces of any known format and say what became of each file.
+
+    Where not a single trace is found, nothing is written and the exit code is 2.
+    """
     written = [path for path in (out, report) if path is not None]
+    for path in written:
+        check_writable(path)
     traces = TraceImport(sources, format_name, leave_out=written)
-    write_traces(traces, out)
-    if report is not None:
-        _write_report(traces.reports, report)
-    for line in report_lines(traces.reports):
-        typer.echo(line)
+    try:
+        write_traces(traces, out)
+    finally:
+        # Where nothing could be imported, the account says best why.
+        for line in report_lines(traces.reports):
+            typer.echo(line)
+        if report is not None:
+            _write_report(traces.reports, report)
     typer.echo(f"{sum(file.traces for file in traces.reports)} traces written to {out}")
 
 

@@ -44,7 +44,7 @@ class TraceImport:
 
     Raises:
         TraceError: If a path or the format does not exist, or (at the end of the iteration) if
-            there are no files or none has a known format.
+            not a single trace was found.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class TraceImport:
             )
             yield from self._finished(pairs)
         yield from self._finished(merger.flush())
-        self._check_any_known()
+        self._check_any_trace()
 
     def _open(self, path: Path, label: str) -> _File:
         sample = read_sample(path)
@@ -111,16 +111,18 @@ class TraceImport:
         self._ids.add(hash(trace_id))
         return trace_id
 
-    def _check_any_known(self) -> None:
+    def _check_any_trace(self) -> None:
         if not self._files:
             raise TraceError("no traces found: the folder holds no files; check the path")
-        if all(file.format is None for file in self._files):
-            first = self._files[0]
-            what = next(iter(first.notes.skipped), "unknown")
-            raise TraceError(
-                f"no traces found: {first.path}: {what}; check the file, or name its format with "
-                "--format"
-            )
+        if any(file.notes.num_traces for file in self._files):
+            return
+        first = next((file for file in self._files if file.format), self._files[0])
+        found = f" was read as {first.format.name}" if first.format else ""
+        what = next(iter(first.notes.skipped), "it has no messages")
+        raise TraceError(
+            f"no traces found: {first.path}{found}: {what}; check the file, or name its format "
+            "with --format"
+        )
 
 
 def _drafts(file: _File) -> Iterator[Draft]:

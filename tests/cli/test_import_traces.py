@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from memdecay.classifier.errors import StorageError, TraceError
 from memdecay.cli.import_traces import import_traces
+from tests.cli.conftest import RunCommand
 from tests.data.formats.samples import CHAT
 
 
@@ -48,3 +49,30 @@ def test_a_fault_of_the_input_raises_our_error(source: Path, tmp_path: Path) -> 
 def test_a_report_that_cannot_be_written_raises(source: Path, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"r\.json could not be written"):
         import_traces([source], tmp_path / "out.jsonl", report=source / "r.json")
+
+
+def test_nothing_imported_is_a_fault_that_the_account_explains(
+    tmp_path: Path, command: RunCommand
+) -> None:
+    source, out, report = (tmp_path / name for name in ("in.jsonl", "out.jsonl", "report.json"))
+    source.write_text(f"{json.dumps({'messages': []})}\n", encoding="utf-8")
+    out.write_text("as it was")
+
+    outcome = command("import", source, "--out", out, "--json", report, "--format", "openai-chat")
+
+    assert outcome.exit_code == 2
+    assert "no traces found" in outcome.error
+    assert "openai-chat, 0 traces, 0 messages" in outcome.out.replace("\n", "")
+    assert "skipped 1 x" in outcome.out
+    assert json.loads(report.read_text())["files"][0]["traces"] == 0
+    assert out.read_text() == "as it was"
+
+
+def test_one_file_with_traces_is_enough(source: Path, tmp_path: Path, command: RunCommand) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text(f"{json.dumps({'messages': []})}\n", encoding="utf-8")
+
+    outcome = command("import", empty, source, "--out", tmp_path / "out.jsonl")
+
+    assert outcome.exit_code == 0
+    assert "1 traces written" in outcome.out

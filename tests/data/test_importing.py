@@ -21,8 +21,13 @@ _NOT_TRACES = {"FORMATS.md", "LICENSE.upstream"}
 
 
 def _import(path: Path, format_name: str | None = None) -> tuple[list[Trace], ImportReport]:
-    traces = TraceImport([path], format_name)
-    return list(traces), traces.reports[0]
+    """Return the traces of a file and its account; a file without a single one raises."""
+    traces, found = TraceImport([path], format_name), []
+    try:
+        found = list(traces)
+    except TraceError as error:
+        assert str(error).startswith(f"no traces found: {path} was read as")
+    return found, traces.reports[0]
 
 
 def _write(path: Path, *values: Any) -> Path:
@@ -318,6 +323,13 @@ def test_nothing_but_unknown_files_raises(tmp_path: Path) -> None:
 
     with pytest.raises(TraceError, match=r"no traces found: .*a\.txt: file of no known format"):
         list(TraceImport([tmp_path / "a.txt"]))
+
+
+def test_a_known_format_without_a_trace_raises(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.jsonl", {"messages": []})
+
+    with pytest.raises(TraceError, match=r"a\.jsonl was read as openai-chat: .*; check the file"):
+        list(TraceImport([path], "openai-chat"))
 
 
 def test_a_report_becomes_json(tmp_path: Path) -> None:
