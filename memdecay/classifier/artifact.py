@@ -7,7 +7,9 @@ import os
 import platform
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -37,6 +39,7 @@ CHECKPOINT_FILE = "checkpoint.safetensors"
 CARD_FILE = "card.json"
 MODEL_CARD_FILE = "README.md"
 _STAGING_PREFIX = ".export-"
+_STALE_S = 3600.0
 _VERSIONED_PACKAGES = ("torch", "transformers", "lightning", "onnx", "scikit-learn", "numpy")
 
 
@@ -147,12 +150,19 @@ def save_artifact(
     """
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for leftover in folder.glob(f"{_STAGING_PREFIX}*"):  # Of a killed run.
-            shutil.rmtree(leftover, ignore_errors=True)
+        _remove_leftovers(folder)
         with tempfile.TemporaryDirectory(prefix=_STAGING_PREFIX, dir=folder) as staging:
             parity = _write_files(Path(staging), graph, card, samples)
             _put_in_place(Path(staging), folder)
     return parity
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what killed exports left; one that may still be under way stays."""
+    for leftover in folder.glob(f"{_STAGING_PREFIX}*"):
+        with suppress(FileNotFoundError):  # Another export may have removed it meanwhile.
+            if time.time() - leftover.stat().st_mtime > _STALE_S:
+                shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _write_files(

@@ -15,6 +15,7 @@ from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.storage import storage_errors
 from memdecay.data.backbone import hidden_states_in_chunks
 from memdecay.data.digests import digest, labelled_digest
+from memdecay.data.locking import only_process
 from memdecay.data.manifest import (
     MANIFEST_NAME,
     STORE_FORMAT,
@@ -76,6 +77,8 @@ def extract(
 ) -> ExtractedStore:
     """Extract hidden states into a store below ``out_dir``, or open the one that is there.
 
+    Of several processes that want the same store one extracts, the others wait for it.
+
     The store's folder is named after the traces, the model, the layer and the settings. A killed
     extraction goes on after its last finished shard; a finished one is opened without any forward
     pass. Traces longer than the context are split (see `split_into_windows`); the store's manifest
@@ -101,18 +104,40 @@ def extract(
         raise ValueError(f"layer must lie in 0 to {llm.num_layers - 1}, got {layer}")
     fingerprint = llm_fingerprint(llm.model)
     folder = Path(out_dir) / _store_name(traces, llm, fingerprint, layer, config)
-    if (folder / MANIFEST_NAME).is_file():
+    if _is_complete(folder):
         logger.info("Hidden states are there already: %s", folder)
-        if not text_rows_path(folder).is_file():  # Of another version, or the run was killed.
-            _write_text(folder, _prepare(traces, llm, config))
         return load_store(folder)
-    _make_ready(folder)
+    with only_process(folder):
+        _fill(folder, traces, llm, fingerprint, layer, config, progress)
+    return load_store(folder)
+
+
+def _is_complete(folder: Path) -> bool:
+    # Text features may be missing: those of another version of memdecay don't count.
+    return (folder / MANIFEST_NAME).is_file() and text_rows_path(folder).is_file()
+
+
+def _fill(
+    folder: Path,
+    traces: Sequence[Trace],
+    llm: LanguageModel,
+    fingerprint: str,
+    layer: int,
+    config: ExtractionConfig,
+    progress: Progress | None,
+) -> None:
+    """Write what the store lacks; nothing if another process has filled it meanwhile."""
+    if _is_complete(folder):
+        return
+    if (folder / MANIFEST_NAME).is_file():
+        _write_text(folder, _prepare(traces, llm, config))
+        return
+    _remove_leftovers(folder)
     prepared = _prepare(traces, llm, config)
     shards = _plan_shards(prepared, config.shard_tokens)
     _write_shards(folder, prepared, shards, llm, layer, config, progress)
     _write_text(folder, prepared)
     _manifest(prepared, shards, llm, fingerprint, layer).write(folder)
-    return load_store(folder)
 
 
 def _store_name(
@@ -141,9 +166,8 @@ def _window_tokens(llm: LanguageModel, config: ExtractionConfig) -> int:
     return min(llm.max_context, config.max_window_tokens or llm.max_context)
 
 
-def _make_ready(folder: Path) -> None:
+def _remove_leftovers(folder: Path) -> None:
     with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
         for leftover in folder.glob(".*.tmp"):  # Of a killed run.
             leftover.unlink(missing_ok=True)
 

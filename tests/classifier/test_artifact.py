@@ -1,4 +1,5 @@
 import json
+import os
 import resource
 import shutil
 from collections.abc import Callable
@@ -232,6 +233,21 @@ def test_export_that_disagrees_leaves_no_card(
     with pytest.raises(ArtifactError, match=r"differs from torch by 0\.5"):
         save_artifact(tmp_path, graph, make_card(graph), [])
     assert not (tmp_path / CARD_FILE).exists()
+
+
+def test_old_leftovers_go_and_an_export_under_way_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, fresh = tmp_path / ".export-old", tmp_path / ".export-fresh"
+    old.mkdir()
+    fresh.mkdir()
+    os.utime(old, (0, 0))
+    monkeypatch.setattr(artifact_module, "_write_files", lambda *_: ParityReport(0.0, 0.0, 0))
+    monkeypatch.setattr(artifact_module, "_put_in_place", lambda *_: None)
+    graph = make_graph()
+    save_artifact(tmp_path, graph, make_card(graph), [])
+    assert not old.exists()
+    assert fresh.exists()
 
 
 @pytest.mark.parametrize("limit", [2_000, 40_000])

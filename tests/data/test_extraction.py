@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +20,9 @@ from memdecay.classifier.regions import Region
 from memdecay.data import extraction
 from memdecay.data.digests import trace_digest
 from memdecay.data.extraction import ExtractionConfig, extract
+from memdecay.data.locking import LOCK_NAME, only_process
 from memdecay.data.preparation import prepare_trace
-from memdecay.data.store import ExtractedStore, ExtractedWindow
+from memdecay.data.store import ExtractedStore, ExtractedWindow, write_shard
 from memdecay.data.trace import Message, Span, Trace
 from tests.tiny import STRICT, tiny_language_model
 
@@ -201,7 +206,8 @@ def test_full_disk_leaves_finished_shards_only(
     monkeypatch.setattr(storage.os, "fsync", refuse_the_second)
     with pytest.raises(StorageError, match="No space left"):
         extract(TRACES, LLM, LAYER, tmp_path, CONFIG)
-    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["shard-00000.arrow"]
+    files = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert files - {LOCK_NAME} == {"shard-00000.arrow"}
 
 
 def test_leftovers_of_a_killed_process_go(tmp_path: Path) -> None:
@@ -211,6 +217,49 @@ def test_leftovers_of_a_killed_process_go(tmp_path: Path) -> None:
     leftover.write_bytes(b"half")
     extract(TRACES, LLM, LAYER, tmp_path, CONFIG)
     assert not leftover.exists()
+
+
+def test_one_of_two_at_once_extracts_and_the_other_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Path] = []
+    both_started = threading.Barrier(2)
+
+    def write_slowly(path: Path, windows: Any) -> None:
+        written.append(path)
+        time.sleep(0.05)
+        write_shard(path, windows)
+
+    def run(_: int) -> ExtractedStore:
+        both_started.wait()
+        return extract(TRACES, LLM, LAYER, tmp_path, CONFIG)
+
+    monkeypatch.setattr(extraction, "write_shard", write_slowly)
+    with ThreadPoolExecutor(2) as pool:
+        left, right = pool.map(run, range(2))
+    assert len(written) == len(set(written)) == len(left.manifest.shards)
+    assert_equal_windows(left, right)
+
+
+def test_waiting_for_another_process_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "memdecay")
+    folder = extract(TRACES, LLM, LAYER, tmp_path, CONFIG).folder
+    (folder / "manifest.json").unlink()
+    with ThreadPoolExecutor(1) as pool:
+        with only_process(folder):
+            waiting = pool.submit(extract, TRACES, LLM, LAYER, tmp_path, CONFIG)
+            while "waiting for it" not in caplog.text:
+                time.sleep(0.01)
+            assert not waiting.done()
+        assert len(waiting.result()) > 2
+
+
+def test_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="could not be written"), only_process(tmp_path / "file"):
+        pass
 
 
 def test_no_traces_are_refused(tmp_path: Path) -> None:
