@@ -12,11 +12,14 @@ from memdecay.classifier.artifact import load_artifact
 from memdecay.classifier.errors import ConfigError
 from memdecay.classifier.fingerprint import llm_fingerprint
 from memdecay.classifier.llm import load_llm
+from memdecay.classifier.pretrained import classifier_folder
 from memdecay.classifier.storage import check_writable
 from memdecay.cli.config_file import ConfigOption
 from memdecay.cli.console import output_console, progress_bar
 from memdecay.cli.options import (
+    DEFAULT_CLASSIFIER,
     MAX_SEED,
+    ClassifierOption,
     DeviceOption,
     DtypeOption,
     ModelOption,
@@ -54,12 +57,12 @@ memdecay calibrate --classifier runs/mine --traces may.jsonl --out may --baselin
 
 
 def calibrate(
-    classifier: Annotated[Path, typer.Option("--classifier", help="Classifier folder.")],
     traces: Annotated[
         list[Path],
         typer.Option("--traces", help="Labelled traces (JSONL); may be given several times."),
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder for the report.")],
+    classifier: ClassifierOption = DEFAULT_CLASSIFIER,
     baseline: Annotated[
         Path | None,
         typer.Option("--baseline", help="An earlier report (its folder or JSON) to compare with."),
@@ -115,7 +118,7 @@ def calibrate(
         )
     earlier = None if baseline is None else read_baseline(baseline)
     sections = _read_sections(section or ())
-    artifact = load_artifact(classifier)
+    artifact = load_artifact(classifier_folder(classifier, model))
     labelled = load_labelled_traces(traces)
     llm = load_llm(model, dtype, device)
     artifact.check_llm(llm_fingerprint(llm.model), llm.hidden_size, llm.num_layers, model)

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from memdecay.classifier.artifact import load_artifact
+from memdecay.classifier.embedded import EMBEDDED_NAME
 from memdecay.classifier.errors import ConfigError, TraceError
 from memdecay.classifier.llm import LanguageModel, load_llm
-from memdecay.classifier.pretrained import DEFAULT_NAME, classifier_folder
+from memdecay.classifier.pretrained import DEFAULT_NAME, classifier_folder, pretrained_folder
 from memdecay.classifier.propagation import PropagationConfig
 from memdecay.classifier.regret import EvictionRegret
 from memdecay.classifier.storage import check_writable
@@ -58,7 +59,9 @@ def calibrate_regret(
     classifier: Annotated[
         Path | None,
         typer.Option(
-            "--classifier", help=f"Classifier folder, or {DEFAULT_NAME} for the packaged one."
+            "--classifier",
+            help=f"Classifier folder; if not given, {DEFAULT_NAME}, the one packaged for "
+            f"{EMBEDDED_NAME}.",
         ),
     ] = None,
     tagger: TaggerOption = BY_CLASSIFIER,
@@ -93,6 +96,8 @@ def calibrate_regret(
     check_writable(out, is_folder=True)
     if classifier is not None:
         classifier = classifier_folder(classifier, model)
+    elif tagger == BY_CLASSIFIER:
+        classifier = pretrained_folder(model)
     check_tagger(tagger, classifier, regions)
     if tagger == BY_CLASSIFIER and classifier is None:
         raise ConfigError("there is no tagger to judge; add --classifier or --tagger rules")

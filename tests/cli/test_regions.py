@@ -79,7 +79,10 @@ def test_labels_are_audited(
         (("label", "IN", "--audit"), "--audit needs --out"),
         (("label", "IN", "--audit", "--agreement", "IN"), "exclude each other"),
         (("calibrate-decay", "--traces", "IN", "--out", "OUT", "--threshold", "0"), "threshold"),
-        (("calibrate-regret", "--traces", "IN", "--out", "OUT"), "there is no tagger to judge"),
+        (
+            ("calibrate-regret", "--traces", "IN", "--out", "OUT", "--model", "MODEL"),
+            "there is no tagger to judge",
+        ),
         (
             ("calibrate-regret", "--traces", "IN", "--out", "OUT", "--tagger", "rules", "--budget",
              "100000", "--model", "MODEL", "--limit", "1"),
