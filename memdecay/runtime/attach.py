@@ -13,6 +13,7 @@ from memdecay.classifier.decoder import find_decoder
 from memdecay.classifier.errors import BudgetError
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.observer import observe_attention
+from memdecay.runtime.packed_attention import attend_to_packed
 
 
 @contextmanager
@@ -33,6 +34,9 @@ def attach(model: PreTrainedModel, cache: DecayCache) -> Iterator[DecayCache]:
     """
     decoder = find_decoder(model)
     with ExitStack() as stack:
+        if cache.fades:
+            # First in, so that attention is watched whoever computes it.
+            stack.enter_context(attend_to_packed(decoder, cache))
         if cache.config.attention_feedback and cache.policy.uses_attention:
             stack.enter_context(observe_attention(decoder, cache))
 

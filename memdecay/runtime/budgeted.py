@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor
@@ -11,6 +13,8 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from memdecay.runtime.accounting import ByteAccount
 from memdecay.runtime.fading_layer import FadingLayer
 from memdecay.runtime.layer import EvictingLayer
+from memdecay.runtime.mixed_attention import attend_mixed
+from memdecay.runtime.packed_states import MixedStates
 from memdecay.runtime.precision.layout import Move
 from memdecay.runtime.precision.positions import FadedPositions
 from memdecay.runtime.precision.rotary import Rotation
@@ -84,6 +88,27 @@ class BudgetedLayers(Cache):  # type: ignore[misc]
         if self._budget_tokens is not None and layer.num_buffered > self._budget_tokens:
             self._warn_of_growth(layer.num_buffered)
         return states
+
+    @contextmanager
+    def handing_out_packed(self) -> Iterator[None]:
+        """Let `update` return packed tokens as they are stored, until the block ends.
+
+        Whoever asks for this makes sure that the model's attention calls `attend` with them.
+        """
+        before = [layer.hands_out_packed for layer in self._fading_layers]
+        try:
+            for layer in self._fading_layers:
+                layer.hands_out_packed = True
+            yield
+        finally:
+            for layer, was in zip(self._fading_layers, before, strict=True):
+                layer.hands_out_packed = was
+
+    def attend(
+        self, states: MixedStates, query: Tensor, scale: float, bias: Tensor | None
+    ) -> Tensor:
+        """Attend to a layer's tokens as they are stored, see `attend_mixed`."""
+        return attend_mixed(states, query, scale, bias)
 
     def reset(self) -> None:
         """Forget every token and free the buffers."""

@@ -9,7 +9,10 @@ from torch import Tensor
 
 from memdecay.classifier.errors import ModelError
 from memdecay.runtime.layer import EvictingLayer, bookkeeping
+from memdecay.runtime.packed_states import MixedStates, PackedStates, Unpacking
 from memdecay.runtime.precision.basis import KeyBasis
+from memdecay.runtime.precision.kernels.dispatch import find_kernel
+from memdecay.runtime.precision.kernels.parts import PackedPart
 from memdecay.runtime.precision.layout import FULL_BITS, Layout, Move
 from memdecay.runtime.precision.pool import Pool
 from memdecay.runtime.precision.positions import FadedPositions
@@ -21,13 +24,17 @@ class FadingLayer(EvictingLayer):
     """An evicting layer whose buffers hold the newest tokens, with packed ones before them.
 
     ``keys`` and ``values`` are views of the part at full precision. `update` returns the packed
-    tokens too, unpacked for this one forward.
+    tokens too: unpacked for this one forward, or as `PackedStates` where it brings one token.
 
     Args:
         capacity: Tokens the buffers have room for at first; `move` sets it anew.
         steps: Bits of the steps below full precision.
         positions: Where the packed tokens stand in the text; shared by all layers.
         storage_dtype: See `EvictingLayer`.
+
+    Attributes:
+        hands_out_packed: Whether `update` may return `PackedStates`, see
+            `BudgetedLayers.handing_out_packed`.
     """
 
     def __init__(
@@ -38,6 +45,7 @@ class FadingLayer(EvictingLayer):
         storage_dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(capacity, storage_dtype=storage_dtype)
+        self.hands_out_packed = False
         self._full_capacity = capacity
         self._steps = tuple(sorted(steps))
         self._tiers: dict[int, Tier] = {}
@@ -161,6 +169,34 @@ class FadingLayer(EvictingLayer):
                     *part, self._known_tiers()[bits], self._known_basis(), rotation.at(start, stop)
                 )
         return keys, values
+
+    def _shown_to(self, key_states: Tensor) -> tuple[Tensor, Tensor]:
+        is_single = key_states.shape[2] == 1
+        if not (self._pools and is_single and self.hands_out_packed):
+            return super()._shown_to(key_states)
+        if find_kernel(key_states.device) is None:
+            return super()._shown_to(key_states)
+        dtype = key_states.dtype
+        mixed = MixedStates(self._parts(), self.keys, self.values)
+        return PackedStates.pair(mixed, Unpacking(lambda: self.dense(dtype)), dtype)
+
+    def _mark_of(self, key_states: Tensor) -> tuple[int, torch.Size]:
+        if isinstance(key_states, PackedStates):
+            return id(key_states.mixed), key_states.shape
+        return super()._mark_of(key_states)
+
+    def _parts(self) -> tuple[PackedPart, ...]:
+        """Return the packed tokens with what unpacks them."""
+        tiers, basis, rotation = (
+            self._known_tiers(),
+            self._known_basis(),
+            self._positions.rotation(),
+        )
+        return tuple(
+            PackedPart(self._pools[bits], tiers[bits], basis, rotation.at(start, stop))
+            for bits, start, stop in self.layout.ranges()
+            if bits in self._pools
+        )
 
     def _packed(self, bits: int, indices: Tensor, before: Layout, rotation: Rotation) -> Pool:
         """Gather a step's tokens from where they stand now; rows may differ in where that is."""

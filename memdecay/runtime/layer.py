@@ -104,13 +104,13 @@ class EvictingLayer(CacheLayerMixin):  # type: ignore[misc]
             self.num_buffered = end
             self.num_seen += end - start
             self._show_kept()
-            shown = self.dense(key_states.dtype)
-        self._shown = (shown[0].data_ptr(), shown[0].shape)
+            shown = self._shown_to(key_states)
+        self._shown = self._mark_of(shown[0])
         return shown
 
     def holds(self, key_states: Tensor) -> bool:
         """Tell whether these keys are what the last `update` returned."""
-        return self._shown == (key_states.data_ptr(), key_states.shape)
+        return self._shown == self._mark_of(key_states)
 
     def dense(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Return keys and values of all kept tokens in this dtype."""
@@ -187,6 +187,14 @@ class EvictingLayer(CacheLayerMixin):  # type: ignore[misc]
     def batch_select_indices(self, indices: Tensor) -> None:
         """Keep only these rows."""
         self.select_rows(indices)
+
+    def _shown_to(self, key_states: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values of all tokens for the forward that brought these keys."""
+        return self.dense(key_states.dtype)
+
+    def _mark_of(self, key_states: Tensor) -> tuple[int, torch.Size]:
+        """Return what tells keys from others."""
+        return key_states.data_ptr(), key_states.shape
 
     def _allocated(self) -> tuple[Tensor, Tensor]:
         assert self._buffers is not None, "the layer has not been updated yet"

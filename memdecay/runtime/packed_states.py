@@ -1,0 +1,106 @@
+"""Keys and values of which the packed ones stay packed until something needs them unpacked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
+
+from memdecay.runtime.precision.kernels.parts import PackedPart
+
+
+@dataclass(frozen=True, slots=True)
+class MixedStates:
+    """One layer's tokens as they are stored, for the forward that is running.
+
+    Attributes:
+        parts: The packed tokens, coarsest first; at least one part.
+        keys: Keys at full precision, which stand behind them, ``(batch, heads, n, head_dim)``.
+        values: Their values.
+    """
+
+    parts: tuple[PackedPart, ...]
+    keys: Tensor
+    values: Tensor
+
+    @property
+    def num_packed(self) -> int:
+        """Packed tokens of each row."""
+        return sum(part.num_tokens for part in self.parts)
+
+
+class Unpacking:
+    """Unpacks a layer's keys and values when asked for the first time.
+
+    Args:
+        unpack: Gives keys and values of all tokens.
+    """
+
+    def __init__(self, unpack: Callable[[], tuple[Tensor, Tensor]]) -> None:
+        self._unpack = unpack
+
+    @cached_property
+    def states(self) -> tuple[Tensor, Tensor]:
+        """Keys and values of all tokens."""
+        return self._unpack()
+
+
+class PackedStates(Tensor):
+    """Stands for a layer's keys or values of all tokens, ``(batch, heads, kept, head_dim)``.
+
+    An attention function that knows of it takes the tokens from `mixed` as they are stored. For
+    whatever else is done with it, it is the tensor of the unpacked tokens. It holds for the
+    forward that it was made in.
+
+    Attributes:
+        mixed: The tokens as they are stored.
+    """
+
+    mixed: MixedStates
+    _unpacking: Unpacking
+    _place: int
+
+    @classmethod
+    def pair(
+        cls, mixed: MixedStates, unpacking: Unpacking, dtype: torch.dtype
+    ) -> tuple[PackedStates, PackedStates]:
+        """Return what stands for keys, and what stands for values."""
+        return cls(mixed, unpacking, 0, dtype), cls(mixed, unpacking, 1, dtype)
+
+    def __new__(
+        cls, mixed: MixedStates, unpacking: Unpacking, place: int, dtype: torch.dtype
+    ) -> PackedStates:
+        """Make a tensor of this shape without memory of its own."""
+        exact = (mixed.keys, mixed.values)[place]
+        batch_size, num_heads, num_exact, width = exact.shape
+        shape = (batch_size, num_heads, mixed.num_packed + num_exact, width)
+        states: PackedStates = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+            cls, shape, dtype=dtype, device=exact.device
+        )
+        states.mixed = mixed
+        states._unpacking = unpacking
+        states._place = place
+        return states
+
+    def unpacked(self) -> Tensor:
+        """Return the keys or values of all tokens, unpacked."""
+        return self._unpacking.states[self._place]
+
+    @classmethod
+    def __torch_dispatch__(
+        cls,
+        func: Callable[..., Any],
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run an operation of torch on the unpacked tokens."""
+        plain_args, plain_kwargs = tree_map_only(
+            PackedStates, PackedStates.unpacked, (args, dict(kwargs or {}))
+        )
+        return func(*plain_args, **plain_kwargs)
