@@ -12,7 +12,19 @@ from memdecay.classifier.messages import ChatMessage
 from memdecay.classifier.placement import Body, Frame, PlacedText, place, placeholder
 from memdecay.classifier.roles import ROLES, role_code
 
-_REFUSALS = (TemplateError, AttributeError, IndexError, KeyError, TypeError, ValueError)
+_PLAIN = (("user",), ("system", "user"), ("user", "assistant"))
+"""Roles of conversations of which any template takes one."""
+
+# What a template's own expressions may raise, besides Jinja's errors.
+_REFUSALS = (
+    TemplateError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +44,32 @@ def render_with_template(
         if placed is not None:
             return placed
     return None
+
+
+def template_fault(tokenizer: Any) -> str | None:
+    """Return why the chat template can render no conversation at all.
+
+    Args:
+        tokenizer: A transformers tokenizer.
+
+    Returns:
+        The reason in a line: the template does not parse, or fails on the plainest conversations.
+        None where it works, and where there is none.
+    """
+    try:
+        tokenizer.get_chat_template()
+    except ValueError:
+        return None
+    reason = ""
+    for roles in _PLAIN:
+        messages = [{"role": role, "content": "Hello"} for role in roles]
+        try:
+            tokenizer.apply_chat_template(messages, tokenize=False)
+        except _REFUSALS as error:
+            reason = reason or str(error).strip().partition("\n")[0] or type(error).__name__
+        else:
+            return None
+    return reason
 
 
 def template_role(role: str, tool_role: str = "tool") -> str:

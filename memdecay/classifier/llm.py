@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import warnings
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
+from memdecay.classifier.chat_template import template_fault
 from memdecay.classifier.embedded import EMBEDDED_NAME, embedded_model_folder
 from memdecay.classifier.errors import ConfigError, ModelError
 
@@ -41,6 +43,9 @@ _UNREADABLE = (
     SafetensorError,
     StrictDataclassError,
 )
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,13 @@ def load_llm(name: str, dtype: str = "auto", device: str = "auto") -> LanguageMo
         folder = str(embedded_model_folder()) if name == EMBEDDED_NAME else name
         tokenizer, model = _from_pretrained(name, folder, torch_dtype)
         model = model.to(torch_device).eval().requires_grad_(False)
+    if fault := template_fault(tokenizer):
+        logger.warning(
+            "The chat template of %s can't be used (%s): conversations are rendered neutrally, "
+            "unlike in the model's training; mend the template",
+            name,
+            fault,
+        )
     return LanguageModel(model, tokenizer, name, torch_device, torch_dtype)
 
 
@@ -128,6 +140,32 @@ def load_llm_shape(name: str) -> tuple[Any, int]:
             ) from error
     num_parameters = sum(parameter.numel() for parameter in model.parameters())
     return config.get_text_config(), num_parameters
+
+
+def load_tokenizer(name: str) -> Any:
+    """Load a model's tokenizer without the model.
+
+    Args:
+        name: See `load_llm`.
+
+    Raises:
+        ModelError: The tokenizer cannot be found or read.
+        StorageError: The embedded model cannot be written to the cache folder.
+    """
+    with quiet_transformers():
+        folder = str(embedded_model_folder()) if name == EMBEDDED_NAME else name
+        is_local = Path(folder).expanduser().is_dir()
+        source = str(Path(folder).expanduser()) if is_local else folder
+        try:
+            return AutoTokenizer.from_pretrained(
+                source, local_files_only=is_local or not _hub_is_reachable()
+            )
+        except _UNREADABLE as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise ModelError(
+                f"the tokenizer of the language model {name!r} can't be read ({reason}); give "
+                f"{EMBEDDED_NAME!r}, a local folder or a hub id"
+            ) from error
 
 
 def resolve_device(device: str) -> torch.device:

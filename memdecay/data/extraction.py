@@ -177,6 +177,13 @@ def _prepare(
 ) -> list[PreparedTrace]:
     max_tokens = _window_tokens(llm, config)
     prepared = [prepare_trace(trace, llm.tokenizer, max_tokens) for trace in traces]
+    if num_neutral := sum(trace.rendered.is_neutral for trace in prepared):
+        logger.info(
+            "%d of %d traces were rendered neutrally: the model's chat template takes no such "
+            "conversations, or there is none",
+            num_neutral,
+            len(prepared),
+        )
     num_split = sum(trace.report.is_split for trace in prepared)
     if num_split:
         logger.info(

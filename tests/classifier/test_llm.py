@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import warnings
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from memdecay.classifier import llm as llm_module
+from memdecay.classifier.chat_template import template_fault
 from memdecay.classifier.errors import ConfigError, ModelError
 from memdecay.classifier.llm import (
     cpu_multiplies_bfloat16,
@@ -18,7 +20,8 @@ from memdecay.classifier.llm import (
     resolve_device,
     resolve_dtype,
 )
-from tests.tiny import tiny_llama, tiny_tokenizer
+from memdecay.classifier.rendering import render
+from tests.tiny import CHATML, NATIVE_TOOLS, STRICT, TRIMMING, tiny_llama, tiny_tokenizer
 
 CPU = torch.device("cpu")
 
@@ -51,6 +54,31 @@ def test_loading_is_silent(model_folder: Path, capfd: pytest.CaptureFixture[str]
     load_llm(str(model_folder), device="cpu")
     captured = capfd.readouterr()
     assert captured.out + captured.err == ""
+
+
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [
+        ("{% for message in messages %}", "Unexpected end of template"),
+        ("{{ messages | reversed_twice }}", "No filter named 'reversed_twice'"),
+        ("{{ raise_exception('never') }}", "never"),
+        ("{{ 1 / 0 }}", "division by zero"),
+    ],
+)
+def test_template_that_can_render_nothing_is_said(
+    model_folder: Path, template: str, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    tiny_tokenizer(template).save_pretrained(model_folder)
+    with caplog.at_level(logging.WARNING, "memdecay"):
+        llm = load_llm(str(model_folder), device="cpu")
+    assert "conversations are rendered neutrally" in caplog.text
+    assert reason in caplog.text
+    assert render([{"role": "user", "content": "Hello"}], llm.tokenizer).is_neutral
+
+
+@pytest.mark.parametrize("template", [CHATML, STRICT, TRIMMING, NATIVE_TOOLS, None])
+def test_template_that_works_or_is_absent_has_no_fault(template: str | None) -> None:
+    assert template_fault(tiny_tokenizer(template)) is None
 
 
 def test_folder_without_a_model_is_named(tmp_path: Path) -> None:

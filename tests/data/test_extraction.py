@@ -262,6 +262,16 @@ def test_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         pass
 
 
+def test_traces_that_the_template_refuses_are_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "memdecay")
+    extract(TRACES[:2], LLM, LAYER, tmp_path, CONFIG)
+    assert "neutrally" not in caplog.text
+    extract(TRACES[:2], tiny_language_model(STRICT), LAYER, tmp_path, CONFIG)
+    assert "2 of 2 traces were rendered neutrally" in caplog.text
+
+
 def test_no_traces_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least one trace"):
         extract([], LLM, LAYER, tmp_path)
