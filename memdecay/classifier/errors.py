@@ -27,3 +27,7 @@ class StorageError(MemdecayError):
 
 class ConfigError(MemdecayError):
     """A configuration file or option has a value that does not fit."""
+
+
+class ServerError(MemdecayError):
+    """A server could not be started, or does not answer as one."""

@@ -6,11 +6,14 @@ import typer
 
 from memdecay.cli.bench_quality import EPILOG as QUALITY_EPILOG
 from memdecay.cli.bench_quality import quality
+from memdecay.cli.bench_serve import EPILOG as SERVE_EPILOG
+from memdecay.cli.bench_serve import serve
 from memdecay.cli.bench_speed import EPILOG as SPEED_EPILOG
 from memdecay.cli.bench_speed import speed
 
 EPILOG = """
-See [bold]memdecay bench quality --help[/bold] and [bold]memdecay bench speed --help[/bold].
+See [bold]memdecay bench quality --help[/bold], [bold]memdecay bench speed --help[/bold] and
+[bold]memdecay bench serve --help[/bold].
 """
 
 bench = typer.Typer(
@@ -21,3 +24,4 @@ bench = typer.Typer(
 )
 bench.command("quality", epilog=QUALITY_EPILOG)(quality)
 bench.command("speed", epilog=SPEED_EPILOG)(speed)
+bench.command("serve", epilog=SERVE_EPILOG)(serve)

@@ -1,0 +1,1 @@
+"""The benchmark of servers: agents that hold long conversations at the same time."""
