@@ -105,6 +105,8 @@ class SessionStore:
             if prompt.is_answered_from(num_messages):
                 known = self._by_digest.get(digests[num_messages], ())
                 idle = [session for session in known if not session.is_running]
+                if len(idle) == 1:  # Comparing the tokens takes time.
+                    return idle[0]
                 if idle:
                     return max(idle, key=lambda session: self._match(session, prompt))
         return None
