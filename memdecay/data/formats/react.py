@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from memdecay.data.trace import Message
 
@@ -12,6 +13,9 @@ _HEADER = re.compile(r"\s{0,3}(Question|Claim|Instruction|Task|WebShop|Webshop)\
 _SPEECH = re.compile(r"(Thought|Action Input|Action|Final Answer|Answer|Finish)\s*(\d*)\s*:", re.I)
 _RESULT = re.compile(r"(Observation)\s*(\d*)\s*:", re.I)
 _COMMAND = re.compile(r"> ?\S")
+_FENCED = re.compile(r"^ {0,3}(```+|~~~+)[^\n]*\n.*?^ {0,3}\1[`~]*[ \t]*$", re.M | re.S)
+_HEADING = re.compile(r"^#{1,6} +\S", re.M)
+_LONG_OPENING_LINES = 12
 _TASK = re.compile(r"\s*(?:Question|Claim|Task|Instruction)?\s*:?\s*([^?\n]+\??)")
 
 
@@ -112,9 +116,26 @@ def _has_game_words(lines: Iterable[str]) -> bool:
 
 
 def looks_like_react(text: str) -> bool:
-    """Tell whether actions or thoughts alternate with observations at least once."""
-    roles = [message.role for message in parse_react(text.splitlines())]
-    return "assistant" in roles and ("tool" in roles or _ends_in_answer(text))
+    """Tell a text in which thoughts or actions alternate with observations.
+
+    A text about ReAct shows an example, too. Fenced code does not count, and the more stands before
+    the first thought or action, the more rounds there must be: two after a long opening, four after
+    one with Markdown's headings.
+    """
+    text = _FENCED.sub("", text)
+    messages = parse_react(text.splitlines())
+    roles = [message.role for message in messages]
+    if "assistant" not in roles:
+        return False
+    rounds = sum(pair == ("assistant", "tool") for pair in pairwise(roles))
+    opening = messages[0].content if roles[0] == "user" else ""
+    return (rounds or int(_ends_in_answer(text))) >= _least_rounds(opening)
+
+
+def _least_rounds(opening: str) -> int:
+    if _HEADING.search(opening):
+        return 4
+    return 2 if len(opening.split("\n")) > _LONG_OPENING_LINES else 1
 
 
 def _ends_in_answer(text: str) -> bool:
