@@ -140,8 +140,8 @@ class Transcript:
         """Bring the transcript to a new rendering of the conversation.
 
         Where the new text begins with the old one, the old tokens stay and the tokens of the rest
-        follow; white space that the template trimmed off the newest reply makes no difference.
-        Otherwise the tokens of the new rendering count, from the first that differs.
+        follow; white space that the template trims off the newest reply or puts around it makes no
+        difference. Otherwise the tokens of the new rendering count, from the first that differs.
 
         Args:
             text: The rendered text.
@@ -151,8 +151,8 @@ class Transcript:
             The new transcript, and how many of the old tokens it begins with.
         """
         rendered = TokenTable.of(conversation)
-        for known in (self.text, self._trimmed_text()):
-            cut = _cut_at(conversation, len(known)) if text.startswith(known) else None
+        for end in (self._end_in(text), self._trimmed_end_in(text)):
+            cut = None if end is None else _cut_at(conversation, end)
             if cut is not None:
                 tokens = self.tokens.followed_by(rendered.part(cut, len(rendered)))
                 return Transcript(tokens, text, len(text)), len(self.tokens)
@@ -160,8 +160,18 @@ class Transcript:
         tokens = self.tokens.part(0, num_kept).followed_by(rendered.part(num_kept, len(rendered)))
         return Transcript(tokens, text, len(text)), num_kept
 
-    def _trimmed_text(self) -> str:
-        return self.text[: self.reply_start] + self.text[self.reply_start :].strip()
+    def _end_in(self, text: str) -> int | None:
+        """Return where in a rendering this text ends; None if it does not begin so."""
+        return len(self.text) if text.startswith(self.text) else None
+
+    def _trimmed_end_in(self, text: str) -> int | None:
+        """Return the same, whatever white space there is around the newest reply."""
+        if not text.startswith(self.text[: self.reply_start]):
+            return None
+        reply = self.text[self.reply_start :].strip()
+        rest = text[self.reply_start :]
+        start = self.reply_start + (len(rest) - len(rest.lstrip()) if reply else 0)
+        return start + len(reply) if text.startswith(reply, start) else None
 
 
 def _cut_at(conversation: TokenizedConversation, position: int) -> int | None:

@@ -96,6 +96,30 @@ def test_white_space_that_a_template_trims_off_a_reply_makes_no_difference() -> 
     assert longer.tokens.input_ids[num_same - 3 : num_same].tolist() == [300, 301, 302]
 
 
+def test_white_space_that_a_template_puts_around_a_reply_makes_no_difference() -> None:
+    """As templates do before calls of tools."""
+    spaced = "'\n ' + message['content'] + ' \n' if message['role'] == 'assistant'"
+    template = CHATML.replace("+ message['content'] +", f"+ ({spaced} else message['content']) +")
+    transcript = answered("the tool", [300, 301, 302], template)
+    text, conversation = rendered([USER, assistant("the tool"), NEXT], template)
+    assert "\n the tool \n" in text
+    longer, num_same = transcript.update(text, conversation)
+    assert num_same == len(transcript.tokens)
+    rest = conversation.input_ids[len(conversation.input_ids) - (len(longer.tokens) - num_same) :]
+    assert np.array_equal(longer.tokens.input_ids[num_same:], rest)
+    assert tiny_tokenizer().decode(rest.tolist()).startswith(" \n<|im_end|>")
+
+
+@pytest.mark.parametrize("text", ["a tool", "the"])
+def test_another_reply_is_another_one_whatever_the_white_space(text: str) -> None:
+    transcript = answered(" the tool ", [300, 301, 302])
+    longer, num_same = transcript.update(*rendered([USER, assistant(f"  {text}"), NEXT]))
+    assert num_same < len(transcript.tokens)
+    assert np.array_equal(
+        longer.tokens.input_ids, rendered([USER, assistant(f"  {text}"), NEXT])[1].input_ids
+    )
+
+
 def test_a_changed_past_counts_from_the_first_token_that_differs() -> None:
     transcript, _ = Transcript.empty().update(*rendered([USER, NEXT]))
     text, conversation = rendered([USER, {"role": "user", "content": "Thanks, but no"}])

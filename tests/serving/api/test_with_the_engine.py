@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from openai import OpenAI
 
+from memdecay.classifier.llm import LanguageModel
 from memdecay.runtime.config import CacheConfig
+from memdecay.serving.api.config import ServerConfig
 from memdecay.serving.api.keys import add_key, load_keys
 from memdecay.serving.engine.config import EngineConfig
 from memdecay.serving.engine.engine import Engine
-from tests.serving.api.conftest import WEATHER_TOOL, running_server
-from tests.tiny import tiny_language_model
+from tests.serving.api.conftest import WEATHER_TOOL, client_of, running_server
+from tests.tiny import NATIVE_TOOLS, STRICT, tiny_language_model
 
 CACHE = CacheConfig(budget_tokens=160, num_recent=32, low_watermark=0.7)
 SYSTEM = {"role": "system", "content": "You keep the list of the flights."}
@@ -89,3 +92,69 @@ def test_prompt_is_counted_as_it_is_billed(clients: tuple[OpenAI, OpenAI]) -> No
     base = str(clients[0].base_url).removesuffix("/v1/")
     counted: Any = clients[0].post(f"{base}/tokenize", body={"messages": messages}, cast_to=object)
     assert counted["count"] == ask(clients[0], messages).usage.prompt_tokens
+
+
+SMALL = CacheConfig(budget_tokens=300, num_recent=32, low_watermark=0.7, policy="region")
+
+
+def converse(llm: LanguageModel, cache: CacheConfig, num_turns: int, **fields: Any) -> list[Any]:
+    """Hold a conversation whose every answer goes back as it came; return the bodies."""
+    engine = Engine(llm, EngineConfig(cache=cache, max_sessions=2))
+    engine.start()
+    client = client_of(engine, ServerConfig())
+    messages: list[Any] = [SYSTEM]
+    answers = []
+    try:
+        for turn in range(num_turns):
+            if messages[-1]["role"] != "tool":
+                messages.append(
+                    {"role": "user", "content": f"Turn {turn}: is there a flight? " * 3}
+                )
+            sampling = {"temperature": 1, "seed": turn, "max_tokens": 8}
+            body = {"messages": messages} | sampling | fields
+            answer = client.post("/v1/chat/completions", json=body).json()
+            answers.append(answer)
+            message = answer["choices"][0]["message"]
+            messages.append({name: value for name, value in message.items() if value is not None})
+            messages += [
+                {"role": "tool", "tool_call_id": call["id"], "content": "Sunny " * 20}
+                for call in message.get("tool_calls") or ()
+            ]
+    finally:
+        engine.stop()
+    return answers
+
+
+@pytest.mark.parametrize("policy", ["region", "memdecay"])
+def test_session_over_its_budget_goes_on_from_what_it_keeps(policy: str) -> None:
+    """A random model's answers are not what the tokenizer makes of their text."""
+    cache = CacheConfig(budget_tokens=160, num_recent=32, low_watermark=0.7, policy=policy)
+    num_turns = 6 if policy == "region" else 9
+    answers = converse(tiny_language_model(max_position_embeddings=2048), cache, num_turns)
+    for before, answer in pairwise(answers):
+        memory, usage = answer["memdecay"], answer["usage"]
+        assert memory["session_id"] == before["memdecay"]["session_id"]
+        assert (memory["divergence"], memory["notes"]) == (None, [])
+        # All but the answer's last token, which runs with what follows it.
+        assert (
+            usage["prompt_tokens_details"]["cached_tokens"] == before["usage"]["total_tokens"] - 1
+        )
+        if policy == "region":
+            assert memory["tokens_kept"] <= 160
+        assert memory["kv_bytes"] <= answers[0]["memdecay"]["kv_bytes"]
+    memory = answers[-1]["memdecay"]
+    assert memory["tokens_seen"] == answers[-1]["usage"]["total_tokens"] - 1
+    assert sum(memory["evicted_per_region"].values()) > 0
+
+
+@pytest.mark.parametrize("template", [NATIVE_TOOLS, STRICT])
+def test_templates_that_put_space_around_answers_read_nothing_again(template: str) -> None:
+    llm = tiny_language_model(template, max_position_embeddings=2048)
+    fields = (
+        {}
+        if template == STRICT
+        else {"tools": [WEATHER_TOOL], "tool_choice": "required", "max_tokens": 200}
+    )
+    answers = converse(llm, SMALL, 4, **fields)
+    assert [answer["memdecay"]["divergence"] for answer in answers] == [None] * 4
+    assert all(answer["usage"]["prompt_tokens_details"]["cached_tokens"] for answer in answers[1:])
