@@ -43,13 +43,15 @@ class RegionModule(lightning.LightningModule):  # type: ignore[misc]
         return loss
 
     def validation_step(self, batch: Batch, _: int) -> None:
-        """Gather the loss and the F1 of a validation batch."""
+        """Gather the loss and the F1 of a validation batch.
+
+        One without any label is gathered with the weight zero: processes wait for each other where
+        the figures are added up, so each of them must have some.
+        """
         logits = self._logits(batch)
         num_labelled = int((batch.labels != UNLABELLED).sum())
-        if num_labelled == 0:
-            return
         loss = self._loss(logits, batch.labels, 0.0)
-        self.validation_f1(logits.reshape(-1, NUM_REGIONS), batch.labels.reshape(-1))
+        self.validation_f1.update(logits.reshape(-1, NUM_REGIONS), batch.labels.reshape(-1))
         options: dict[str, Any] = {"on_epoch": True, "prog_bar": True}
         self.log("val_loss", loss, batch_size=num_labelled, sync_dist=True, **options)
         self.log("val_f1", self.validation_f1, **options)
