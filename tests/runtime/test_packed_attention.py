@@ -1,0 +1,218 @@
+"""A forward over packed tokens gives the same, whether they are unpacked for it or not."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache as memoize
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma2Config,
+    Gemma3TextConfig,
+    LlamaConfig,
+    MistralConfig,
+    Phi3Config,
+    PreTrainedConfig,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen3Config,
+)
+
+from memdecay.classifier.decoder import find_decoder
+from memdecay.runtime import fading_layer
+from memdecay.runtime.attach import attach
+from memdecay.runtime.cache import DecayCache
+from memdecay.runtime.config import FadingConfig
+from memdecay.runtime.packed_attention import attend_to_packed
+from memdecay.runtime.packed_states import PackedStates
+
+from .reference import TINY, left_padded_mask, make_cache, random_ids
+
+pytest.importorskip("numba")
+
+MIXED = {**TINY, "num_hidden_layers": 4, "head_dim": 8, "sliding_window": 8}
+LAYER_TYPES = ["sliding_attention", "full_attention"] * 2
+CONFIGS: dict[str, PreTrainedConfig] = {
+    "llama": LlamaConfig(**TINY),
+    "qwen2": Qwen2Config(**TINY),
+    "qwen3": Qwen3Config(**TINY, head_dim=16),
+    "mistral": MistralConfig(**TINY, sliding_window=None),
+    "phi3": Phi3Config(**TINY, sliding_window=None),
+    "gemma2": Gemma2Config(**MIXED, layer_types=LAYER_TYPES, query_pre_attn_scalar=20),
+    "gemma3": Gemma3TextConfig(**MIXED, layer_types=LAYER_TYPES, query_pre_attn_scalar=8),
+}
+CHUNKS = (20, 20, 20, 1, 1, 8, 1, 20, 1, 1)
+
+
+@memoize
+def tiny_model(name: str, attn_implementation: str | None = None) -> PreTrainedModel:
+    torch.manual_seed(0)
+    options = {"attn_implementation": attn_implementation} if attn_implementation else {}
+    # A model writes its attention into the configuration.
+    config = copy.deepcopy(CONFIGS[name])
+    model: PreTrainedModel = AutoModelForCausalLM.from_config(config, **options)
+    return model.eval()
+
+
+def fading_cache(model: PreTrainedModel, **options: Any) -> DecayCache:
+    return make_cache(
+        model,
+        40,
+        policy="memdecay",
+        num_recent=8,
+        fading=FadingConfig(steps=(4, 2), num_exact=6),
+        **options,
+    )
+
+
+@contextmanager
+def unpacking(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let there be no kernel."""
+    with monkeypatch.context() as patch:
+        patch.setattr(fading_layer, "find_kernel", lambda _: None)
+        yield
+
+
+def run(
+    model: PreTrainedModel, cache: DecayCache, pad_lengths: list[int]
+) -> tuple[list[Tensor], list[int]]:
+    """Return the last logits of every chunk, and the sizes of those that attended to packed."""
+    ids = random_ids(len(pad_lengths), sum(CHUNKS))
+    logits, packed = [], []
+    calls = [0]
+    attended = cache.attend
+
+    def counting(*args: Any) -> Tensor:
+        calls[0] += 1
+        return attended(*args)
+
+    cache.attend = counting  # type: ignore[method-assign]
+    start = 0
+    with attach(model, cache), torch.inference_mode():
+        for size in CHUNKS:
+            calls[0] = 0
+            mask = left_padded_mask(pad_lengths, start + size)
+            positions = (mask.cumsum(1) - 1).clamp_min(0)[:, -size:]
+            output = model(
+                input_ids=ids[:, start : start + size],
+                attention_mask=mask,
+                position_ids=positions,
+                cache=cache,
+                use_cache=True,
+            )
+            logits.append(output.logits[:, -1])
+            start += size
+            if calls[0]:
+                packed.append(size)
+    return logits, packed
+
+
+@pytest.mark.parametrize("pad_lengths", [[0], [3, 0]], ids=["one row", "padded rows"])
+@pytest.mark.parametrize("name", sorted(CONFIGS))
+@pytest.mark.parametrize("storage_dtype", [None, "bfloat16"])
+def test_logits_are_those_of_unpacked_tokens(
+    name: str,
+    pad_lengths: list[int],
+    storage_dtype: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = tiny_model(name)
+    with unpacking(monkeypatch):
+        expected, none = run(model, fading_cache(model, storage_dtype=storage_dtype), pad_lengths)
+
+    ours, packed = run(model, fading_cache(model, storage_dtype=storage_dtype), pad_lengths)
+
+    is_eager = name == "gemma2"  # Its logits are capped, which torch's attention can't do.
+    assert packed == ([] if is_eager else [1] * 5)
+    assert none == []
+    torch.testing.assert_close(ours, expected, atol=2e-4, rtol=2e-4)
+
+
+def test_eager_attention_gets_unpacked_tokens() -> None:
+    model = tiny_model("llama", "eager")
+
+    logits, packed = run(model, fading_cache(model), [0])
+
+    assert packed == []
+    expected, _ = run(tiny_model("llama"), fading_cache(tiny_model("llama")), [0])
+    torch.testing.assert_close(logits, expected, atol=2e-4, rtol=2e-4)
+
+
+def test_attention_is_watched_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_model("llama")
+    unpacked, packed = (fading_cache(model) for _ in range(2))
+    with unpacking(monkeypatch):
+        run(model, unpacked, [0])
+
+    run(model, packed, [0])
+
+    torch.testing.assert_close(
+        packed.slots.attention, unpacked.slots.attention, atol=1e-5, rtol=1e-4, equal_nan=True
+    )
+    assert bool((packed.slots.attention > 0).any())
+
+
+def test_the_model_and_the_cache_are_as_before_behind_the_block() -> None:
+    model = tiny_model("llama")
+    decoder = find_decoder(model)
+    cache = fading_cache(model)
+
+    with attend_to_packed(decoder, cache):
+        assert all(layer.hands_out_packed for layer in cache.layers)
+        assert decoder.config._attn_implementation.startswith("sdpa_memdecay_")
+
+    assert not any(layer.hands_out_packed for layer in cache.layers)
+    assert decoder.config._attn_implementation == "sdpa"
+
+
+def faded(**options: Any) -> DecayCache:
+    """Return a cache of which some tokens are packed."""
+    model = tiny_model("llama")
+    cache = fading_cache(model, **options)
+    with attach(model, cache), torch.inference_mode():
+        for chunk in random_ids(1, 60).split(20, dim=1):
+            model(input_ids=chunk, cache=cache, use_cache=True)
+    assert cache.layout.num_faded > 0
+    return cache
+
+
+def hand_out(cache: DecayCache) -> tuple[Tensor, Tensor]:
+    """Return what the cache's first layer gives a single token's forward."""
+    with cache.handing_out_packed():
+        return cache.update(*torch.randn(2, 1, 2, 1, 8), layer_idx=0)
+
+
+def test_whatever_else_is_done_with_packed_states_is_done_with_the_unpacked() -> None:
+    cache = faded(storage_dtype="bfloat16")
+
+    keys, values = hand_out(cache)
+
+    assert isinstance(keys, PackedStates)
+    expected_keys, expected_values = cache.layers[0].dense(torch.float32)
+    assert keys.shape == expected_keys.shape
+    assert keys.dtype == torch.float32
+    assert torch.equal(keys @ values.transpose(2, 3), expected_keys @ expected_values.mT)
+    assert torch.equal(torch.cat([values, keys], dim=2)[:, :, -1:], expected_keys[:, :, -1:])
+    assert not isinstance(keys + 0, PackedStates)
+
+
+def test_a_cache_knows_the_packed_states_it_gave_last() -> None:
+    cache = faded()
+    first, _ = hand_out(cache)
+    second, _ = hand_out(cache)
+
+    assert cache.holds(second, 0)
+    assert not cache.holds(first, 0)
+    assert not cache.holds(second, 1)
+
+
+def test_nothing_is_handed_out_unasked() -> None:
+    keys, _ = faded().update(*torch.randn(2, 1, 2, 1, 8), layer_idx=0)
+
+    assert not isinstance(keys, PackedStates)
