@@ -136,7 +136,9 @@ class Transcript:
         """Add a reply."""
         return Transcript(self.tokens.followed_by(tokens), self.text + text, len(self.text))
 
-    def update(self, text: str, conversation: TokenizedConversation) -> tuple[Transcript, int]:
+    def update(
+        self, text: str, conversation: TokenizedConversation, rendered: TokenTable | None = None
+    ) -> tuple[Transcript, int]:
         """Bring the transcript to a new rendering of the conversation.
 
         Where the new text begins with the old one, the old tokens stay and the tokens of the rest
@@ -146,11 +148,13 @@ class Transcript:
         Args:
             text: The rendered text.
             conversation: Its tokens.
+            rendered: `TokenTable.of` the conversation, where it is known already.
 
         Returns:
             The new transcript, and how many of the old tokens it begins with.
         """
-        rendered = TokenTable.of(conversation)
+        if rendered is None:
+            rendered = TokenTable.of(conversation)
         for end in (self._end_in(text), self._trimmed_end_in(text)):
             cut = None if end is None else _cut_at(conversation, end)
             if cut is not None:

@@ -47,7 +47,7 @@ class Prompt:
             The new transcript, and how many of the old tokens it begins with.
         """
         if self.conversation is not None:
-            return transcript.update(self.text, self.conversation)
+            return transcript.update(self.text, self.conversation, self.tokens)
         num_same = num_common(transcript.tokens.input_ids, self.tokens.input_ids)
         return Transcript(self.tokens, self.text, len(self.text)), num_same
 
