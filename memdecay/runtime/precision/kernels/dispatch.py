@@ -28,6 +28,8 @@ def find_kernel(device: torch.device) -> AttendPacked | None:
     Without one, packed tokens are unpacked and attended to like all others. A kernel is compiled
     when it is first called, and its package is imported when it is first asked for.
     """
+    if device.type == "cuda" and not _has_tensor_cores(device):
+        return None
     return _find_kernel(device.type)
 
 
@@ -37,4 +39,14 @@ def _find_kernel(device_type: str) -> AttendPacked | None:
         from memdecay.runtime.precision.kernels.cpu.attend import attend_packed
 
         return attend_packed
+    if device_type == "cuda" and importlib.util.find_spec("triton") is not None:
+        from memdecay.runtime.precision.kernels.cuda.attend import attend_packed
+
+        return attend_packed
     return None
+
+
+@functools.cache
+def _has_tensor_cores(device: torch.device) -> bool:
+    """Tell whether the kernel's products can run there: NVIDIA's, from Ampere on."""
+    return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
