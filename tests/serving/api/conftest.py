@@ -146,4 +146,4 @@ def raw_request(port: int, data: bytes, timeout_s: float = 60.0) -> bytes:
 
 def chat(client: Any, **fields: Any) -> Any:
     """Post a chat request and return the response."""
-    return client.post("/v1/chat/completions", json={"messages": HELLO} | fields)
+    return client.post("/v1/chat/completions", json={"model": "fake", "messages": HELLO} | fields)

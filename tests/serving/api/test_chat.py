@@ -21,7 +21,12 @@ def test_answer_has_the_shape_of_openais(client: TestClient) -> None:
     data = chat(client, temperature=0).json()
     assert data["object"] == "chat.completion"
     choice = data["choices"][0]
-    message = {"role": "assistant", "content": "Hello there, friend.", "refusal": None}
+    message = {
+        "role": "assistant",
+        "content": "Hello there, friend.",
+        "refusal": None,
+        "annotations": [],
+    }
     assert choice["message"] == message
     assert choice["finish_reason"] == "stop"
     assert data["usage"] == {
@@ -79,7 +84,9 @@ def test_newer_name_of_the_limit_wins(client: TestClient, engine: FakeEngine) ->
 
 def test_session_may_be_named_by_a_header(client: TestClient, engine: FakeEngine) -> None:
     client.post(
-        "/v1/chat/completions", json={"messages": HELLO}, headers={"X-Session-Id": "from-header"}
+        "/v1/chat/completions",
+        json={"model": "fake", "messages": HELLO},
+        headers={"X-Session-Id": "from-header"},
     )
     assert engine.requests[0].session_id == "from-header"
 
@@ -231,7 +238,7 @@ def test_bad_request_is_refused_with_a_sentence(
 def test_session_named_twice_differently_is_refused(client: TestClient) -> None:
     response = client.post(
         "/v1/chat/completions",
-        json={"messages": HELLO, "session_id": "a"},
+        json={"model": "fake", "messages": HELLO, "session_id": "a"},
         headers={"X-Session-Id": "b"},
     )
     assert response.status_code == 400
@@ -287,7 +294,8 @@ def test_failure_in_a_stream_is_its_last_event(engine: FakeEngine) -> None:
 
 
 def test_lone_surrogates_do_no_harm(client: TestClient) -> None:
-    body = '{"messages": [{"role": "user", "content": "a\\ud800b"}], "surprise\\udfff": 1}'
+    messages = '[{"role": "user", "content": "a\\ud800b"}]'
+    body = f'{{"model": "fake", "messages": {messages}, "surprise\\udfff": 1}}'
     response = client.post(
         "/v1/chat/completions", content=body, headers={"Content-Type": "application/json"}
     )

@@ -29,7 +29,7 @@ MESSAGE = st.fixed_dictionaries(
     optional={"content": CONTENT, "tool_calls": JSON, "name": JSON, "tool_call_id": JSON},
 )
 FIELDS = st.fixed_dictionaries(
-    {"messages": st.lists(MESSAGE, max_size=3) | JSON},
+    {"model": st.just("fake"), "messages": st.lists(MESSAGE, max_size=3) | JSON},
     optional={
         "tools": st.just([WEATHER_TOOL]) | JSON,
         "tool_choice": st.sampled_from(["none", "auto", "required"]) | JSON,

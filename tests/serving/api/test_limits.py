@@ -47,7 +47,7 @@ def post(port: int, body: bytes, *headers: str) -> bytes:
 @contextmanager
 def streaming(port: int) -> Iterator[socket.socket]:
     """Open a stream and read its first event."""
-    body = json.dumps({"messages": HELLO, "stream": True}).encode()
+    body = json.dumps({"model": "fake", "messages": HELLO, "stream": True}).encode()
     head = (
         f"POST {CHAT} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
@@ -97,7 +97,7 @@ def test_body_that_does_not_come_is_given_up() -> None:
         ("application/json", b"\xff\xfe"),
         ("application/json", b"[" * 100_000),
         ("application/json", b'{"messages": ' + b"9" * 5000 + b"}"),
-        ("text/plain", b'{"messages": [{"role": "user", "content": "Hello"}]}'),
+        ("text/plain", b'{"model": "fake", "messages": [{"role": "user", "content": "Hello"}]}'),
     ],
 )
 def test_malformed_body_is_refused(
@@ -130,7 +130,7 @@ def test_client_that_goes_in_a_stream_cancels_and_frees_its_place() -> None:
 
 
 def _hello() -> tuple[bytes, str]:
-    body = json.dumps({"messages": HELLO}).encode()
+    body = json.dumps({"model": "fake", "messages": HELLO}).encode()
     return body, f"Content-Length: {len(body)}"
 
 
@@ -141,7 +141,7 @@ def test_client_that_goes_while_it_waits_cancels() -> None:
             connection.request(
                 "POST",
                 CHAT,
-                json.dumps({"messages": HELLO, "stream": True}),
+                json.dumps({"model": "fake", "messages": HELLO, "stream": True}),
                 {"Content-Type": "application/json"},
             )
             wait_until(lambda: engine.requests)
@@ -204,7 +204,7 @@ def test_requests_beyond_the_limit_are_refused() -> None:
 def test_one_tenant_cannot_take_all_places(tenants: Tenants) -> None:
     engine = FakeEngine(gate=threading.Event())
     client = client_of(engine, ServerConfig(max_tenant_requests=1), tenants.keys)
-    body = {"messages": HELLO}
+    body = {"model": "fake", "messages": HELLO}
     first = threading.Thread(
         target=client.post, args=(CHAT,), kwargs={"json": body, "headers": bearer(tenants.alice)}
     )

@@ -47,7 +47,7 @@ def test_models_are_listed_and_found(client: TestClient) -> None:
 
 
 def test_prompt_and_conversation_are_counted(client: TestClient) -> None:
-    assert client.post("/tokenize", json={"prompt": "abc"}).json()["count"] == 3
+    assert client.post("/tokenize", json={"model": "fake", "prompt": "abc"}).json()["count"] == 3
     body = {"messages": HELLO, "tools": [WEATHER_TOOL]}
     assert client.post("/tokenize", json=body).json()["tokens"] == [0, 1, 2, 3, 4]
 
@@ -63,7 +63,7 @@ def test_counting_takes_either_prompt_or_conversation(
 
 def test_refusal_to_count_has_its_status(engine: FakeEngine) -> None:
     engine.refusal = RequestRefusedError(ErrorKind.INVALID_REQUEST, "can't be rendered")
-    response = client_of(engine).post("/tokenize", json={"prompt": "a"})
+    response = client_of(engine).post("/tokenize", json={"model": "fake", "prompt": "a"})
     assert response.status_code == 400
     assert response.json()["error"]["message"] == "can't be rendered"
 
@@ -79,7 +79,9 @@ def test_refusal_to_look_has_its_status(
 
 
 def test_completion_goes_on_with_a_prompt(client: TestClient, engine: FakeEngine) -> None:
-    data = client.post("/v1/completions", json={"prompt": "Once", "max_tokens": 2}).json()
+    data = client.post(
+        "/v1/completions", json={"model": "fake", "prompt": "Once", "max_tokens": 2}
+    ).json()
     assert data["object"] == "text_completion"
     assert data["choices"][0] == {
         "index": 0,
@@ -94,12 +96,19 @@ def test_completion_goes_on_with_a_prompt(client: TestClient, engine: FakeEngine
 
 @pytest.mark.parametrize("prompt", [[5, 6], [[5, 6]]])
 def test_prompt_may_be_tokens(client: TestClient, engine: FakeEngine, prompt: object) -> None:
-    assert client.post("/v1/completions", json={"prompt": prompt}).status_code == 200
+    assert (
+        client.post("/v1/completions", json={"model": "fake", "prompt": prompt}).status_code == 200
+    )
     assert engine.requests[0].prompt == (5, 6)
 
 
 def test_completion_streams(client: TestClient) -> None:
-    body = {"prompt": ["Once"], "stream": True, "stream_options": {"include_usage": True}}
+    body = {
+        "model": "fake",
+        "prompt": ["Once"],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
     text = client.post("/v1/completions", json=body).text
     assert text.count('"text": ') == 4
     assert '"finish_reason": "stop"' in text
@@ -121,6 +130,6 @@ def test_completion_streams(client: TestClient) -> None:
 def test_bad_completion_is_refused(
     client: TestClient, fields: dict[str, object], message: str
 ) -> None:
-    response = client.post("/v1/completions", json=fields)
+    response = client.post("/v1/completions", json={"model": "fake"} | fields)
     assert response.status_code == 400
     assert message in response.json()["error"]["message"]

@@ -104,7 +104,7 @@ def test_tenant_sees_and_deletes_its_own_sessions_only(
     engine: FakeEngine, tenants: Tenants
 ) -> None:
     client = client_of(engine, keys=tenants.keys)
-    body = {"messages": HELLO, "session_id": "shared-name"}
+    body = {"model": "fake", "messages": HELLO, "session_id": "shared-name"}
     client.post("/v1/chat/completions", json=body, headers=bearer(tenants.alice))
     path = "/v1/sessions/shared-name"
     assert client.get(path, headers=bearer(tenants.bob)).status_code == 404

@@ -122,7 +122,7 @@ def test_odd_request_id_is_replaced(client: TestClient) -> None:
 def test_request_keeps_its_name_down_to_the_engine(client: TestClient, engine: FakeEngine) -> None:
     response = client.post(
         "/v1/chat/completions",
-        json={"messages": [{"role": "user", "content": "x"}]},
+        json={"model": "fake", "messages": [{"role": "user", "content": "x"}]},
         headers={"X-Request-Id": "mine-2"},
     )
     assert response.json()["id"].startswith("chatcmpl-mine-2-")

@@ -111,7 +111,7 @@ def converse(llm: LanguageModel, cache: CacheConfig, num_turns: int, **fields: A
                     {"role": "user", "content": f"Turn {turn}: is there a flight? " * 3}
                 )
             sampling = {"temperature": 1, "seed": turn, "max_tokens": 8}
-            body = {"messages": messages} | sampling | fields
+            body = {"model": "tiny", "messages": messages} | sampling | fields
             answer = client.post("/v1/chat/completions", json=body).json()
             answers.append(answer)
             message = answer["choices"][0]["message"]
@@ -129,8 +129,7 @@ def converse(llm: LanguageModel, cache: CacheConfig, num_turns: int, **fields: A
 def test_session_over_its_budget_goes_on_from_what_it_keeps(policy: str) -> None:
     """A random model's answers are not what the tokenizer makes of their text."""
     cache = CacheConfig(budget_tokens=160, num_recent=32, low_watermark=0.7, policy=policy)
-    num_turns = 6 if policy == "region" else 9
-    answers = converse(tiny_language_model(max_position_embeddings=2048), cache, num_turns)
+    answers = converse(tiny_language_model(max_position_embeddings=2048), cache, 6)
     for before, answer in pairwise(answers):
         memory, usage = answer["memdecay"], answer["usage"]
         assert memory["session_id"] == before["memdecay"]["session_id"]
@@ -139,12 +138,13 @@ def test_session_over_its_budget_goes_on_from_what_it_keeps(policy: str) -> None
         assert (
             usage["prompt_tokens_details"]["cached_tokens"] == before["usage"]["total_tokens"] - 1
         )
-        if policy == "region":
-            assert memory["tokens_kept"] <= 160
+        # With fading, more tokens than that fit the budget's bytes.
+        assert memory["tokens_kept"] <= (160 if policy == "region" else memory["tokens_seen"])
         assert memory["kv_bytes"] <= answers[0]["memdecay"]["kv_bytes"]
     memory = answers[-1]["memdecay"]
     assert memory["tokens_seen"] == answers[-1]["usage"]["total_tokens"] - 1
-    assert sum(memory["evicted_per_region"].values()) > 0
+    assert memory["tokens_seen"] > 2 * 160
+    assert (sum(memory["evicted_per_region"].values()) > 0) == (policy == "region")
 
 
 @pytest.mark.parametrize("template", [NATIVE_TOOLS, STRICT])
@@ -155,6 +155,6 @@ def test_templates_that_put_space_around_answers_read_nothing_again(template: st
         if template == STRICT
         else {"tools": [WEATHER_TOOL], "tool_choice": "required", "max_tokens": 200}
     )
-    answers = converse(llm, SMALL, 4, **fields)
-    assert [answer["memdecay"]["divergence"] for answer in answers] == [None] * 4
+    answers = converse(llm, SMALL, 3, **fields)
+    assert [answer["memdecay"]["divergence"] for answer in answers] == [None] * 3
     assert all(answer["usage"]["prompt_tokens_details"]["cached_tokens"] for answer in answers[1:])

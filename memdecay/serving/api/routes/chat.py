@@ -50,7 +50,7 @@ async def chat_completions(
     """Answer a conversation; with ``stream`` as server-sent events of `ChatChunk`."""
     services.check_model(body.model)
     prepared = prepare_chat(body, caller, services.config)
-    reply = _ChatReply(body, prepared, body.model or services.engine.model_name)
+    reply = _ChatReply(body, prepared, body.model)
     if body.stream:
         return await answer_in_stream(services, request, prepared, reply.stream)
     return await answer(services, request, prepared, reply.whole)

@@ -44,7 +44,7 @@ async def completions(
     """Go on with a prompt; with ``stream`` as server-sent events of `Completion`."""
     services.check_model(body.model)
     prepared = prepare_completion(body, caller)
-    reply = _Reply(body, prepared, body.model or services.engine.model_name)
+    reply = _Reply(body, prepared, body.model)
     if body.stream:
         return await answer_in_stream(services, request, prepared, reply.stream)
     return await answer(services, request, prepared, reply.whole)

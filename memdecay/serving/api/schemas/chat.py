@@ -133,6 +133,7 @@ class AnswerMessage(BaseModel):
     content: str | None
     tool_calls: list[Call] | None = Field(default=None, exclude_if=lambda value: value is None)
     refusal: None = None
+    annotations: list[Any] = []
 
 
 class ChatChoice(BaseModel):
