@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memdecay.classifier.regions import Region
 from memdecay.training.calibration.resampling import Estimate, interval
 from memdecay.training.decay.survival import SurvivalCurves
 
@@ -22,7 +21,6 @@ class RegionFit:
     """One region's ``score(age) = score * exp(-decay * age)``, in lifts.
 
     Attributes:
-        region: The region.
         score: Attention of a fresh token, as the older ones let expect it.
         decay: Decay factor per token, 0 or above.
         survival_tokens: Age at which the score falls below the threshold:
@@ -31,7 +29,6 @@ class RegionFit:
         num_points: Points of the curve that were fitted.
     """
 
-    region: Region
     score: Estimate
     decay: Estimate
     survival_tokens: Estimate
@@ -40,7 +37,7 @@ class RegionFit:
 
 
 def fit_region(
-    curves: SurvivalCurves, region: Region, min_age: int, threshold: float
+    curves: SurvivalCurves, region: int, min_age: int, threshold: float
 ) -> RegionFit | None:
     """Fit one region by weighted least squares of the logarithm, with intervals over traces.
 
@@ -49,7 +46,7 @@ def fit_region(
 
     Args:
         curves: The survival curves.
-        region: The region.
+        region: The region, or another row of the curves.
         min_age: Ages below it are left out.
         threshold: The lift below which a token counts as forgotten, above 0.
 
@@ -75,7 +72,6 @@ def fit_region(
     log_scores, decays = _fit(ages, replicates, weights)
     tokens = _survival_tokens(log_score, decay, threshold)
     return RegionFit(
-        region=region,
         score=_estimate(float(np.exp(log_score[0])), np.exp(log_scores)),
         decay=_estimate(float(decay[0]), decays),
         survival_tokens=_estimate(

@@ -234,6 +234,7 @@ def _mean(
 
 
 def _shown(estimate: Estimate) -> str:
+    # Divergences span orders of magnitude: three digits of each, wherever the point is.
     if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.3f}"
-    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+        return f"{estimate.value:.3g}"
+    return f"{estimate.value:.3g} [{estimate.low:.3g}, {estimate.high:.3g}]"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from memdecay.classifier.errors import TraceError
 from memdecay.classifier.hindsight import AgeBuckets
 from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.region_settings import RegionSettings
@@ -75,6 +76,7 @@ class DecayReport:
         num_cut: Of them those that were longer than ``config.max_tokens``.
         curves: Attention by region and age.
         fits: Each region's fit in the order of `Region`; None where there was too little.
+        pooled: The fit of all regions' tokens together; None where even these were too few.
     """
 
     model: str
@@ -83,22 +85,42 @@ class DecayReport:
     num_cut: int
     curves: SurvivalCurves
     fits: tuple[RegionFit | None, ...]
+    pooled: RegionFit | None
+
+    @property
+    def used_fits(self) -> tuple[RegionFit, ...]:
+        """Each region's fit, in its place that of all tokens where the region was seen too little.
+
+        A default row would be in another unit: its score is no attention.
+
+        Raises:
+            TraceError: All tokens together were seen too little.
+        """
+        if self.pooled is None:
+            raise TraceError(
+                f"the {self.num_traces} traces are too short to see how anything fades from an age "
+                f"of {self.config.min_age} tokens on; give more or longer traces, or lower "
+                "--min-age"
+            )
+        return tuple(self.pooled if fit is None else fit for fit in self.fits)
 
     @property
     def unit(self) -> float:
-        """The lift that an initial score of 1 in the settings stands for."""
-        scores = [fit.score.value for fit in self.fits if fit is not None]
-        return min(scores) if scores else 1.0
+        """The lift that an initial score of 1 in the settings stands for.
+
+        Raises:
+            TraceError: As for `used_fits`.
+        """
+        return min(fit.score.value for fit in self.used_fits)
 
     def settings(self) -> RegionSettings:
-        """Return the fitted table, scaled so that the lowest fitted initial score is 1.
+        """Return the fitted table, scaled so that the lowest initial score is 1.
 
-        A region without a fit keeps its default row.
+        Raises:
+            TraceError: As for `used_fits`.
         """
-        default = RegionTable()
         rows = {
-            region.label: default[region] if fit is None else self._row(fit)
-            for region, fit in zip(Region, self.fits, strict=True)
+            region.label: self._row(fit) for region, fit in zip(Region, self.used_fits, strict=True)
         }
         return RegionSettings(RegionTable(**rows), model=self.model, made_by=MADE_BY)
 
@@ -107,7 +129,11 @@ class DecayReport:
         return RegionDecay(score, float(f"{fit.decay.value:.4g}"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain data for JSON; what is undefined or infinite is null."""
+        """Return the report as plain data for JSON; what is undefined or infinite is null.
+
+        Raises:
+            TraceError: As for `used_fits`.
+        """
         curves = self.curves
         bands = curves.bands()
         return {
@@ -130,6 +156,7 @@ class DecayReport:
                 }
                 for region, fit in zip(Region, self.fits, strict=True)
             },
+            "all_regions": {"fit": None if self.pooled is None else _fit_data(self.pooled)},
             "lift_of_score_1": self.unit,
             "region_table": self.settings().table.to_dict(),
         }
@@ -165,6 +192,9 @@ def measure_decay(
     rng = np.random.default_rng(config.seed)
     weights = bootstrap_weights(len(sums), config.num_resamples, rng)
     curves = survival_curves(sums, buckets, weights, config.min_queries)
+    together = survival_curves(
+        [trace.pooled() for trace in sums], buckets, weights, config.min_queries
+    )
     return DecayReport(
         model=llm.name,
         config=config,
@@ -174,6 +204,7 @@ def measure_decay(
         fits=tuple(
             fit_region(curves, region, config.min_age, config.threshold) for region in Region
         ),
+        pooled=fit_region(together, 0, config.min_age, config.threshold),
     )
 
 

@@ -13,6 +13,7 @@ from memdecay.training.decay.fit import RegionFit
 from memdecay.training.decay.report import DecayReport
 
 DECAY_KEY = "decay"
+ALL_REGIONS = "all regions"
 
 
 def decay_section(report: DecayReport, *, with_chart: bool = True) -> Section:
@@ -24,6 +25,7 @@ def decay_section(report: DecayReport, *, with_chart: bool = True) -> Section:
 
     Raises:
         ConfigError: matplotlib is not installed.
+        TraceError: The tokens of all regions together were seen too little for a fit.
     """
     charts: tuple[str, ...] = ()
     if with_chart:
@@ -44,9 +46,7 @@ def decay_section(report: DecayReport, *, with_chart: bool = True) -> Section:
                 "survival, tokens",
                 "R²",
             ),
-            rows=tuple(
-                _row(report, region, fit) for region, fit in zip(Region, report.fits, strict=True)
-            ),
+            rows=_rows(report),
         ),
         data=report.to_dict(),
     )
@@ -71,18 +71,28 @@ def _paragraphs(report: DecayReport) -> tuple[str, ...]:
         f"{report.unit:.3g}. A region survives until its attention, which is not scaled, is below "
         f"{config.threshold:g}: after ln(initial attention / threshold) / decay tokens. R² says "
         "how much of a curve's course the fit has; a low one means that the region does not fade "
-        "like that.",
+        f"like that. A region that was seen too little gets the scores of {ALL_REGIONS}.",
     )
 
 
-def _row(report: DecayReport, region: Region, fit: RegionFit | None) -> tuple[str, ...]:
-    counts = (
-        region.label,
-        f"{int(report.curves.num_tokens[region]):,}",
-        str(int(report.curves.num_traces[region])),
-    )
+def _rows(report: DecayReport) -> tuple[tuple[str, ...], ...]:
+    curves, pooled = report.curves, report.pooled
+    rows = [
+        _row(report, region.label, int(num_tokens), str(num_traces), fit)
+        for region, num_tokens, num_traces, fit in zip(
+            Region, curves.num_tokens, curves.num_traces, report.fits, strict=True
+        )
+    ]
+    num_tokens = int(curves.num_tokens.sum())
+    return (*rows, _row(report, ALL_REGIONS, num_tokens, str(report.num_traces), pooled))
+
+
+def _row(
+    report: DecayReport, name: str, num_tokens: int, num_traces: str, fit: RegionFit | None
+) -> tuple[str, ...]:
+    counts = (name, f"{num_tokens:,}", num_traces)
     if fit is None:
-        return (*counts, "too little to fit", "", "", "", "")
+        return (*counts, f"too little: as {ALL_REGIONS}", "", "", "", "")
     return (
         *counts,
         _shown(_mapped(fit.score, lambda lift: lift / report.unit), ".2f"),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memdecay.classifier.hindsight import AgeBuckets
-from memdecay.classifier.regions import NUM_REGIONS, Region
+from memdecay.classifier.regions import Region
 from memdecay.data.hindsight.measured import MeasuredTrace
 from memdecay.training.calibration.resampling import LEVEL, Weights
 
@@ -39,10 +39,20 @@ class TraceSums:
             num_tokens=np.array([row.size for row in rows], np.int64),
         )
 
+    def pooled(self) -> TraceSums:
+        """Return the sums over all regions, as if there were one: ``(1, buckets)`` and ``(1,)``."""
+        return TraceSums(
+            lifts=self.lifts.sum(axis=0, keepdims=True),
+            num_queries=self.num_queries.sum(axis=0, keepdims=True),
+            num_tokens=self.num_tokens.sum(keepdims=True),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class SurvivalCurves:
     """Mean lift by region and age: 1 is what looking everywhere alike would give.
+
+    Curves of `TraceSums.pooled` have one row in place of `NUM_REGIONS`.
 
     Attributes:
         buckets: The ages.
@@ -90,7 +100,7 @@ def survival_curves(
     is_known = num_queries.sum(axis=0) >= min_queries
     everything = np.ones((1, len(sums)))
     mean = np.where(is_known, _means(lifts, num_queries, everything)[0], np.nan)
-    replicates = np.empty((0, NUM_REGIONS, len(buckets)))
+    replicates = np.empty((0, *mean.shape))
     if len(sums) > 1:
         replicates = np.where(is_known, _means(lifts, num_queries, weights), np.nan)
     num_tokens = np.stack([trace.num_tokens for trace in sums])

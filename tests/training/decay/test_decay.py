@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import curve_fit
 
-from memdecay.classifier.errors import ConfigError
+from memdecay.classifier.errors import ConfigError, TraceError
 from memdecay.classifier.hindsight import AgeBuckets
 from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.region_file import read_region_settings, write_region_settings
-from memdecay.classifier.regions import NUM_REGIONS, Region, RegionTable
+from memdecay.classifier.regions import NUM_REGIONS, Region
 from memdecay.data.hindsight.measured import align_trace
 from memdecay.data.trace import Trace
 from memdecay.training.calibration.section import Section, Table
@@ -164,16 +164,32 @@ def test_what_fades_as_planned_is_measured_so(report: DecayReport) -> None:
     assert report.fits[Region.TOOL_SUMMARY] is None
 
 
-def test_the_settings_are_scaled_and_keep_defaults_where_nothing_was_seen(
+def test_the_settings_are_in_one_unit_where_a_region_was_not_seen(
     report: DecayReport, tmp_path: Path
 ) -> None:
     settings = report.settings()
-    assert settings.table.key_decision.initial_score == pytest.approx(4.0, rel=1e-3)
-    assert settings.table.ordinary_context.initial_score == 1.0
-    assert settings.table.tool_summary == RegionTable().tool_summary
+    assert report.pooled is not None
+    scores = {region: settings.table[region].initial_score for region in Region}
+    assert scores[DECISION] == pytest.approx(4.0, rel=1e-3)
+    assert scores[ORDINARY] == 1.0
+    # As all tokens together: between the two regions that they belong to, and in their unit.
+    unseen = settings.table.tool_summary
+    assert unseen.initial_score == pytest.approx(report.pooled.score.value / 1.5, rel=1e-3)
+    assert 1.0 < unseen.initial_score < 4.0
+    assert 0.001 < unseen.decay < 0.004
+    assert settings.table.system_instruction == settings.table.recent_dialogue == unseen
     write_region_settings(tmp_path / "regions.toml", settings)
     assert read_region_settings(tmp_path / "regions.toml") == settings
     assert settings.model == "tiny"
+
+
+def test_nothing_is_written_where_nothing_was_seen_long_enough(llm: LanguageModel) -> None:
+    config = DecayConfig(max_tokens=60, min_age=50, num_resamples=5)
+    short = measure_decay(traces(), llm, measure_with(lambda _, ages: np.ones_like(ages)), config)
+    assert short.pooled is None
+    for use in (short.settings, short.to_dict, lambda: decay_section(short, with_chart=False)):
+        with pytest.raises(TraceError, match=r"the 3 traces are too short .* lower --min-age"):
+            use()
 
 
 def test_figures_are_plain_json(report: DecayReport) -> None:
@@ -218,8 +234,9 @@ def test_senseless_settings_are_refused(options: dict[str, Any], match: str) -> 
 def test_the_section_shows_every_region_and_its_curve(report: DecayReport) -> None:
     section = decay_section(report)
     assert section.table is not None
-    assert [row[0] for row in section.table.rows] == [region.label for region in Region]
-    assert section.table.rows[Region.TOOL_SUMMARY][3] == "too little to fit"
+    names = [row[0] for row in section.table.rows]
+    assert names == [*(region.label for region in Region), "all regions"]
+    assert section.table.rows[Region.TOOL_SUMMARY][3] == "too little: as all regions"
     (chart,) = section.charts
     assert "var(--key_decision)" in chart
     assert "#0a0a" not in chart

@@ -56,6 +56,18 @@ def test_the_section_tells_it_in_words_and_json() -> None:
     assert json.loads(json.dumps(dict(section.data), allow_nan=False)) == section.data
 
 
+def test_small_divergences_keep_three_digits() -> None:
+    small = EvictionRegret(
+        10, 100, 20, 0.000123456, 0.000345678, 12.3456, (ConfusionCost(TOOL, ORDINARY, 15, 0.0002),)
+    )
+    section = regret_section(regret_report([small], CONTEXT))
+    assert "0.000123 with the gold regions, 0.000346 with" in section.paragraphs[1]
+    assert "12.3 without" in section.paragraphs[1]
+    assert "cost 0.000222." in section.paragraphs[1]
+    assert section.table is not None
+    assert section.table.rows[0][3] == "7.65e-05"
+
+
 def test_no_traces_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one trace"):
         regret_report([], CONTEXT)
