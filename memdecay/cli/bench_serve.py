@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from memdecay.classifier.artifact import load_artifact
 from memdecay.classifier.embedded import EMBEDDED_NAME
 from memdecay.classifier.errors import ConfigError, ServerError
 from memdecay.classifier.llm import (
@@ -20,6 +21,7 @@ from memdecay.classifier.llm import (
     resolve_device,
     resolve_dtype,
 )
+from memdecay.classifier.pretrained import classifier_folder
 from memdecay.classifier.storage import check_writable
 from memdecay.cli.byte_sizes import parse_bytes
 from memdecay.cli.config_file import ConfigOption
@@ -163,6 +165,8 @@ def serve(
             timeout_s=timeout,
             time_limit_s=time_limit,
         )
+    if classifier is not None:
+        load_artifact(classifier_folder(classifier, model))  # Else a server finds out, later.
     torch_device = resolve_device(device)
     torch_dtype = resolve_dtype(dtype, torch_device)
     choice = ModelChoice(model, str(torch_dtype).removeprefix("torch."), str(torch_device))
