@@ -1,5 +1,6 @@
 #!/bin/sh
-# Run the tests that need a GPU, then time a model of an 8B Llama's shape with random weights:
+# Run the tests that need a GPU, compare the kernel over packed tokens with plain torch, then time a
+# model of an 8B Llama's shape with random weights:
 #
 #     benchmarks/cuda.sh [FOLDER]
 #
@@ -23,7 +24,11 @@ fi
 
 mkdir -p "$folder"
 timeout 150 "$bin/python" -m pytest -m cuda -q tests
-timeout 300 "$bin/memdecay" bench speed \
+timeout 60 "$bin/python" benchmarks/packed_attention.py --device cuda --dtype bfloat16 \
+    > "$folder/packed_attention.txt" ||
+    { code=$?; cat "$folder/packed_attention.txt"; exit "$code"; }
+cat "$folder/packed_attention.txt"
+timeout 240 "$bin/memdecay" bench speed \
     --random-weights "$config" --device cuda --dtype bfloat16 \
     --policies full,memdecay+no-fading,memdecay \
     --seen "${SEEN:-1024,4096,8192,16384}" --budget "${BUDGET:-1024}" --out "$folder"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from memdecay.runtime.precision.kernels import reference
 from memdecay.runtime.precision.kernels.cuda.merge import merge_splits
-from memdecay.runtime.precision.kernels.cuda.shapes import LEAST_WIDTH, Shapes, padded
+from memdecay.runtime.precision.kernels.cuda.shapes import LEAST_WIDTH, MOST_PARTS, Shapes, padded
 from memdecay.runtime.precision.kernels.cuda.split import attend_splits
 from memdecay.runtime.precision.kernels.cuda.splits import MOST_SPLITS, Splits
 from memdecay.runtime.precision.kernels.parts import Attended, PackedPart
@@ -105,6 +105,7 @@ def _attend(
     shapes: Shapes,
 ) -> Attended:
     query = query if query.stride(3) == 1 else query.contiguous()
+    bias = bias if bias is None or bias.stride(1) == 1 else bias.contiguous()
     batch_size, num_heads, num_queries, _ = query.shape
     num_key_heads = parts[0].pool.keys.shape[1]
     num_rows = num_heads // num_key_heads * num_queries
@@ -114,23 +115,26 @@ def _attend(
     wanted = _num_programs(query.device) // math.prod(grid)
     splits = Splits.share([part.num_tokens for part in parts], tuning.block, wanted)
 
+    tensors = tuple(_tensors(part, batch_size) for part in parts)
     sums = _empty(query, grid[0], splits.num_splits, num_rows)
     outputs = _empty(query, *sums.shape, shapes.value_dim)
     attend_splits[(splits.num_splits, *grid)](
         query,
-        tuple(_tensors(part, batch_size) for part in parts),
-        None if bias is None else bias.contiguous(),
+        tensors,
+        bias,
         outputs,
         sums,
         scale,
         *query.stride()[:3],
-        0 if bias is None else bias.shape[1],
+        0 if bias is None else bias.stride(0),
         num_key_heads,
         num_rows,
         num_queries,
         splits.num_splits,
         splits.run,
-        _sizes(parts, splits, batch_size),
+        *_filled(part.num_tokens for part in parts),
+        *_filled(splits.ends),
+        *_filled(part[-1].stride(0) for part in tensors),
         **shapes.constants(),
         **tuning.constants(),
         ROWS=rows,
@@ -171,17 +175,10 @@ def _angles(angles: Tensor, batch_size: int) -> Tensor:
     return angles if angles[0].is_contiguous() else angles.contiguous()
 
 
-def _sizes(
-    parts: Sequence[PackedPart], splits: Splits, batch_size: int
-) -> tuple[tuple[int, ...], ...]:
-    """Return for each part the numbers that `attend_splits` wants to know."""
-    sizes: list[tuple[int, ...]] = []
-    num_before = first = 0
-    for part, end in zip(parts, splits.ends, strict=True):
-        stride = _angles(part.rotation.cos, batch_size).stride(0)
-        sizes.append((part.num_tokens, num_before, first, end, stride))
-        num_before, first = num_before + part.num_tokens, end
-    return tuple(sizes)
+def _filled(numbers: Iterable[int]) -> tuple[int, ...]:
+    """Fill numbers of the parts up to as many as the kernel takes."""
+    own = tuple(numbers)
+    return own + (0,) * (MOST_PARTS - len(own))
 
 
 def _empty(like: Tensor, *shape: int) -> Tensor:

@@ -10,6 +10,7 @@ from memdecay.runtime.precision.bands import BandCodec
 from memdecay.runtime.precision.kernels.parts import PackedPart
 
 WIDEST_HEAD = 256
+MOST_PARTS = 3
 LEAST_WIDTH = 16
 """Elements that a matrix product needs along each of its axes."""
 
@@ -48,14 +49,16 @@ class Shapes:
     def of(cls, parts: Sequence[PackedPart]) -> Shapes | None:
         """Return the constants for these parts; None where the kernels can't do them.
 
-        They can where a head has at most `WIDEST_HEAD` elements, a band of a key has one scale,
-        and values are one band, rotated alike in all parts, by powers of two.
+        They can where there are at most `MOST_PARTS`, a head has at most `WIDEST_HEAD` elements, a
+        band of a key has one scale, and values are one band, rotated alike in all parts, by powers
+        of two.
         """
         keys, values = [part.tier.key for part in parts], [part.tier.value for part in parts]
         rotations = {(len(codec.bands), codec.bands[0].num_scales) for codec in values}
         scale_size = values[0].bands[0].part_size
         can = (
-            rotations == {(1, values[0].dim // scale_size)}
+            len(parts) <= MOST_PARTS
+            and rotations == {(1, values[0].dim // scale_size)}
             and scale_size & (scale_size - 1) == 0
             and max(keys[0].dim, values[0].dim) <= WIDEST_HEAD
             and all(band.num_scales == 1 for codec in keys for band in codec.bands)

@@ -216,7 +216,22 @@ def attend_part(
 
 
 @triton.jit(
-    do_not_specialize=["bias_stride", "num_rows", "num_queries", "num_splits", "run", "sizes"]
+    do_not_specialize=[
+        "bias_stride",
+        "num_rows",
+        "num_queries",
+        "num_splits",
+        "run",
+        "num_tokens_0",
+        "num_tokens_1",
+        "num_tokens_2",
+        "end_split_0",
+        "end_split_1",
+        "end_split_2",
+        "angle_stride_0",
+        "angle_stride_1",
+        "angle_stride_2",
+    ]
 )
 def attend_splits(
     query,
@@ -234,7 +249,15 @@ def attend_splits(
     num_queries,
     num_splits,
     run,
-    sizes,
+    num_tokens_0,
+    num_tokens_1,
+    num_tokens_2,
+    end_split_0,
+    end_split_1,
+    end_split_2,
+    angle_stride_0,
+    angle_stride_1,
+    angle_stride_2,
     BANDS: tl.constexpr,
     FIRST_BANDS: tl.constexpr,
     KEY_BYTES: tl.constexpr,
@@ -275,8 +298,15 @@ def attend_splits(
         num_queries: Queries of a head.
         num_splits: Splits of all parts together.
         run: Tokens of a split.
-        sizes: For each part its tokens, those before it, the splits before it, those up to its
-            end, the elements between rows of the cosines.
+        num_tokens_0: Tokens of the first part.
+        num_tokens_1: Of the second, 0 if there is none.
+        num_tokens_2: Of the third.
+        end_split_0: Splits up to the end of the first part.
+        end_split_1: Of the second.
+        end_split_2: Of the third.
+        angle_stride_0: Elements between rows of the first part's cosines and sines.
+        angle_stride_1: Of the second's.
+        angle_stride_2: Of the third's.
         BANDS: For each band of a key the numbers of a `BandShape`, part after part.
         FIRST_BANDS: For each part its first band, and behind them the number of bands.
         KEY_BYTES: For each part the bytes of a key.
@@ -309,22 +339,28 @@ def attend_splits(
         load_queries(query, offsets, is_row, HALF, HALF, HALF_PADDED).to(DTYPE),
         load_queries(query, offsets, is_row, 2 * HALF, REST, REST_PADDED).to(DTYPE),
     )
+    # Numbers in a tuple that is handed over would make Triton compile for each of their values.
+    counts = (num_tokens_0, num_tokens_1, num_tokens_2)
+    befores = (0, num_tokens_0, num_tokens_0 + num_tokens_1)
+    borders = (0, end_split_0, end_split_1, end_split_2)
+    angle_strides = (angle_stride_0, angle_stride_1, angle_stride_2)
     for index in tl.static_range(len(KEY_BYTES)):
-        num_tokens, num_before, first_split, end_split, angle_stride = sizes[index]
-        if (split >= first_split) & (split < end_split):
+        first_split = borders[index]
+        if (split >= first_split) & (split < borders[index + 1]):
+            num_tokens = counts[index]
             keys, values, mean, directions, cos, sin = parts[index]
             begin = (split - first_split) * run
             part_bias = bias
             if bias is not None:
-                part_bias = bias + batch * bias_stride + num_before
+                part_bias = bias + batch * bias_stride + befores[index]
             output, largest, total = attend_part(
                 queries,
                 keys + head * num_tokens * KEY_BYTES[index],
                 values + head * num_tokens * VALUE_BYTES[index],
                 mean + key_head * HEAD_DIM,
                 directions + key_head * HEAD_DIM * HEAD_DIM,
-                cos + batch * angle_stride,
-                sin + batch * angle_stride,
+                cos + batch * angle_strides[index],
+                sin + batch * angle_strides[index],
                 part_bias,
                 begin,
                 tl.minimum(begin + run, num_tokens),
