@@ -11,7 +11,7 @@ from memdecay.classifier.errors import ModelError
 from memdecay.runtime.layer import EvictingLayer, bookkeeping
 from memdecay.runtime.packed_states import MixedStates, PackedStates, Unpacking
 from memdecay.runtime.precision.basis import KeyBasis
-from memdecay.runtime.precision.kernels.dispatch import find_kernel
+from memdecay.runtime.precision.kernels.dispatch import find_kernel, unpack_into
 from memdecay.runtime.precision.kernels.parts import PackedPart
 from memdecay.runtime.precision.layout import FULL_BITS, Layout, Move
 from memdecay.runtime.precision.pool import Pool
@@ -158,16 +158,9 @@ class FadingLayer(EvictingLayer):
         shape = (batch_size, num_heads, self.num_kept)
         keys = self.keys.new_empty((*shape, key_dim), dtype=dtype)
         values = self.values.new_empty((*shape, self.values.shape[3]), dtype=dtype)
-        rotation = self._positions.rotation()
-        for bits, start, stop in self.layout.ranges():
-            part = keys[:, :, start:stop], values[:, :, start:stop]
-            if bits == FULL_BITS:
-                part[0].copy_(self.keys)
-                part[1].copy_(self.values)
-            elif bits in self._pools:
-                self._pools[bits].decode_into(
-                    *part, self._known_tiers()[bits], self._known_basis(), rotation.at(start, stop)
-                )
+        unpack_into(keys, values, self._parts())
+        keys[:, :, self.layout.num_faded :].copy_(self.keys)
+        values[:, :, self.layout.num_faded :].copy_(self.values)
         return keys, values
 
     def _shown_to(self, key_states: Tensor) -> tuple[Tensor, Tensor]:

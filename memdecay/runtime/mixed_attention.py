@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from memdecay.runtime.packed_states import MixedStates
-from memdecay.runtime.precision.kernels.dispatch import find_kernel
-from memdecay.runtime.precision.kernels.reference import attend_exact
+from memdecay.runtime.precision.kernels import dispatch
+from memdecay.runtime.precision.kernels.parts import ExactPart
 
 
 def attend_mixed(states: MixedStates, query: Tensor, scale: float, bias: Tensor | None) -> Tensor:
@@ -21,14 +21,8 @@ def attend_mixed(states: MixedStates, query: Tensor, scale: float, bias: Tensor 
     Returns:
         ``(batch, num_attention_heads, q, value_dim)`` in the queries' dtype.
     """
-    kernel = find_kernel(query.device)
-    assert kernel is not None, "packed states are handed out where there is a kernel"
-    packed_bias = exact_bias = None
     if bias is not None:
         bias = bias.expand(query.shape[0], -1)
-        packed_bias, exact_bias = bias[:, : states.num_packed], bias[:, states.num_packed :]
-    attended = kernel(query, states.parts, scale, packed_bias)
-    if states.keys.shape[2]:
-        exact = attend_exact(query, states.keys, states.values, scale, exact_bias)
-        attended = attended.join(exact)
+    exact = ExactPart(states.keys, states.values) if states.keys.shape[2] else None
+    attended = dispatch.attend_mixed(query, states.parts, exact, scale, bias)
     return attended.output.to(query.dtype)

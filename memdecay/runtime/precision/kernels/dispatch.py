@@ -10,7 +10,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from memdecay.runtime.precision.kernels.parts import Attended, PackedPart
+from memdecay.runtime.precision.kernels import reference
+from memdecay.runtime.precision.kernels.parts import Attended, ExactPart, PackedPart
 
 
 class AttendPacked(Protocol):
@@ -20,6 +21,55 @@ class AttendPacked(Protocol):
         self, query: Tensor, parts: Sequence[PackedPart], scale: float, bias: Tensor | None = None
     ) -> Attended:
         """Attend to packed tokens."""
+
+
+def attend_mixed(
+    query: Tensor,
+    parts: Sequence[PackedPart],
+    exact: ExactPart | None,
+    scale: float,
+    bias: Tensor | None = None,
+) -> Attended:
+    """Attend to packed tokens and to those at full precision behind them.
+
+    Args:
+        query: Turned by its position, ``(batch, num_attention_heads, q, head_dim)``, float, on a
+            device that has a kernel.
+        parts: The packed tokens, at least one part.
+        exact: The tokens at full precision, if any.
+        scale: Factor on the logits.
+        bias: Added to the logits, ``(batch, n)`` for all n tokens; see `AttendPacked`.
+    """
+    kernel = find_kernel(query.device)
+    assert kernel is not None, "tokens stay packed where there is a kernel for them"
+    if query.device.type == "cpu":
+        from memdecay.runtime.precision.kernels.cpu.attend import attend_packed
+
+        return attend_packed(query, parts, scale, bias, exact)
+    num_packed = sum(part.num_tokens for part in parts)
+    packed_bias = exact_bias = None
+    if bias is not None:
+        packed_bias, exact_bias = bias[:, :num_packed], bias[:, num_packed:]
+    attended = kernel(query, parts, scale, packed_bias)
+    if exact is None:
+        return attended
+    return attended.join(reference.attend_exact(query, exact.keys, exact.values, scale, exact_bias))
+
+
+def unpack_into(keys: Tensor, values: Tensor, parts: Sequence[PackedPart]) -> None:
+    """Unpack tokens into the front of tensors, in the order of the parts.
+
+    Args:
+        keys: Gets the keys, ``(batch, heads, all tokens, key_dim)``.
+        values: Gets the values, ``(batch, heads, all tokens, value_dim)``.
+        parts: The packed tokens.
+    """
+    is_fast = keys.dtype == values.dtype == torch.float32 and keys.device.type == "cpu"
+    if is_fast and keys.is_contiguous() and values.is_contiguous() and find_kernel(keys.device):
+        from memdecay.runtime.precision.kernels.cpu.unpack import unpack_into
+
+        return unpack_into(keys, values, parts)
+    return reference.unpack_into(keys, values, parts)
 
 
 def find_kernel(device: torch.device) -> AttendPacked | None:

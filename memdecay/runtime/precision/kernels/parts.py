@@ -40,6 +40,24 @@ class PackedPart:
 
 
 @dataclass(frozen=True, slots=True)
+class ExactPart:
+    """One layer's tokens at full precision.
+
+    Attributes:
+        keys: ``(batch, heads, n, key_dim)``, float; at least one token.
+        values: ``(batch, heads, n, value_dim)``, float.
+    """
+
+    keys: Tensor
+    values: Tensor
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of each row."""
+        return self.keys.shape[2]
+
+
+@dataclass(frozen=True, slots=True)
 class Attended:
     """Attention over some of the tokens, to be joined with attention over the others.
 

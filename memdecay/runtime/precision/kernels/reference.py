@@ -54,3 +54,14 @@ def attend_exact(
         output.view(batch_size, num_heads, num_queries, -1),
         lse.view(batch_size, num_heads, num_queries),
     )
+
+
+def unpack_into(keys: Tensor, values: Tensor, parts: Sequence[PackedPart]) -> None:
+    """Unpack tokens into the front of tensors ``(batch, heads, all tokens, dim)``, part by part."""
+    first = 0
+    for part in parts:
+        own = slice(first, first + part.num_tokens)
+        part.pool.decode_into(
+            keys[:, :, own], values[:, :, own], part.tier, part.basis, part.rotation
+        )
+        first += part.num_tokens

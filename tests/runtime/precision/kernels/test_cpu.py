@@ -9,9 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memdecay.runtime.precision.kernels import reference
+from memdecay.runtime.precision.kernels import dispatch, reference
 from memdecay.runtime.precision.kernels.dispatch import find_kernel
-from memdecay.runtime.precision.kernels.parts import Attended
+from memdecay.runtime.precision.kernels.parts import Attended, ExactPart
 
 from .packed import random_parts, random_query
 
@@ -120,3 +120,55 @@ def test_queries_may_be_of_low_precision() -> None:
 def test_the_kernel_is_found_on_the_cpu_alone() -> None:
     assert find_kernel(torch.device("cpu")) is attend_packed
     assert find_kernel(torch.device("meta")) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("num_exact", [1, 9, 600])
+@pytest.mark.parametrize("is_hiding", [False, True])
+def test_exact_tokens_join_the_packed(dtype: torch.dtype, num_exact: int, is_hiding: bool) -> None:
+    parts = random_parts([(2, 20), (4, 10)], batch_size=2)
+    query = random_query(parts, group=4)
+    # Views of the front of longer buffers, as a layer keeps them.
+    keys, values = torch.randn(2, 2, 2, 700, 64).to(dtype)[:, :, :, :num_exact]
+    bias = torch.randn(2, 30 + num_exact) if is_hiding else None
+
+    ours = dispatch.attend_mixed(query, parts, ExactPart(keys, values), 0.125, bias)
+
+    packed_bias, exact_bias = (None, None) if bias is None else (bias[:, :30], bias[:, 30:])
+    expected = reference.attend_packed(query, parts, 0.125, packed_bias).join(
+        reference.attend_exact(query, keys, values, 0.125, exact_bias)
+    )
+    assert_close(ours, expected)
+
+
+@given(
+    bits=st.sampled_from([8, 4, 2]),
+    count=st.integers(1, 70),
+    batch_size=st.integers(1, 2),
+    dim=st.sampled_from([8, 24, 64, 80]),
+    turned=st.sampled_from([0.0, 0.5, 1.0]),
+)
+def test_tokens_are_unpacked_as_by_torch(
+    bits: int, count: int, batch_size: int, dim: int, turned: float
+) -> None:
+    parts = random_parts(
+        [(bits, count), (4, 40)],
+        batch_size=batch_size,
+        key_dim=dim,
+        rotary_dim=int(dim * turned) // 2 * 2,
+    )
+    ours, theirs = (torch.full((2, batch_size, 2, count + 45, dim), 7.0) for _ in range(2))
+
+    dispatch.unpack_into(*ours, parts)
+
+    reference.unpack_into(*theirs, parts)
+    torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-5)
+
+
+def test_tokens_are_unpacked_into_low_precision_too() -> None:
+    parts = random_parts([(4, 40)])
+    ours = torch.zeros(2, 1, 2, 40, 64, dtype=torch.bfloat16)
+
+    dispatch.unpack_into(*ours, parts)
+
+    torch.testing.assert_close(ours[0], parts[0].decode()[0].to(torch.bfloat16))

@@ -33,6 +33,7 @@ from memdecay.runtime.precision.kernels.cpu.vectors import (
 )
 
 Floats = npt.NDArray[np.float32]
+Stored = npt.NDArray[np.float32] | npt.NDArray[np.uint16]
 Bytes = npt.NDArray[np.uint8]
 Table = npt.NDArray[np.int64]
 
@@ -149,7 +150,8 @@ def turn(
 
 @njit(nogil=True, cache=True)
 def dot(
-    vectors: Floats,
+    vectors: Stored,
+    start: int,
     num_tokens: int,
     dim: int,
     query: Floats,
@@ -161,7 +163,7 @@ def dot(
 ) -> None:
     """Write each query's products with vectors ``(num_tokens, dim)``, a line for each query."""
     for token in range(num_tokens):
-        source = token * dim
+        source = start + token * dim
         for i in range(num_queries):
             sums = splat(np.float32(0.0))
             place = query_start + i * dim

@@ -27,15 +27,12 @@ class Packing:
         parts: What shares a scale, ``(parts, 5)``, int64: the place of its codes and how many
             bytes they are, the place of its scale, its bits and its first lane.
         synthesis: ``(lanes, dim)``, float32: makes vectors out of lanes.
+        synthesis_array: The same memory as an array.
     """
 
     parts: npt.NDArray[np.int64]
     synthesis: Tensor
-
-    @property
-    def num_lanes(self) -> int:
-        """Numbers stored of a vector."""
-        return int(self.synthesis.shape[0])
+    synthesis_array: npt.NDArray[np.float32]
 
 
 @functools.cache
@@ -53,7 +50,7 @@ def packing_of(codec: BandCodec) -> Packing:
             order += elements.T.flatten().tolist()
         offset += band.num_bytes
     synthesis = codec.synthesis(torch.device("cpu"))[torch.tensor(order)].contiguous()
-    return Packing(np.array(parts, dtype=np.int64), synthesis)
+    return Packing(np.array(parts, dtype=np.int64), synthesis, synthesis.numpy())
 
 
 @functools.cache

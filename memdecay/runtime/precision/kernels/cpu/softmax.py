@@ -69,11 +69,44 @@ def exponentiate(logits: Floats, first: int, n: int, peak: np.float32) -> np.flo
 
 
 @njit(nogil=True, cache=True)
+def soften(
+    logits: Floats,
+    num_queries: int,
+    line: int,
+    n: int,
+    bias: Floats,
+    bias_at: int,
+    peaks: Floats,
+    masses: Floats,
+    target: int,
+) -> None:
+    """Make weights of n logits of each query.
+
+    Args:
+        logits: A line for each query; gets the weights, of which the largest is 1.
+        num_queries: How many queries.
+        line: Length of a line.
+        n: Logits of each query.
+        bias: Added to the logits first, unless empty.
+        bias_at: Place of the first token in it.
+        peaks: Gets the largest logits.
+        masses: Gets the sums of the weights.
+        target: Place of the first query in both.
+    """
+    for i in range(num_queries):
+        if bias.size:
+            add_line(logits, i * line, bias, bias_at, n)
+        peak = largest_of(logits, i * line, n)
+        put(peaks, target + i, peak)
+        put(masses, target + i, exponentiate(logits, i * line, n, peak))
+
+
+@njit(nogil=True, cache=True)
 def join_lines(outputs: Floats, peaks: Floats, masses: Floats, joined: Floats, lse: Floats) -> None:
     """Join what runs of tokens gave.
 
     Args:
-        outputs: See `attend_runs`.
+        outputs: See `attend_packed_runs`.
         peaks: The same.
         masses: The same.
         joined: Gets the attention, ``(batch * heads, queries, value_dim)``.

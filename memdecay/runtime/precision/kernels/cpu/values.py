@@ -1,11 +1,11 @@
-"""Weighted sums of packed values, which are never unpacked: their codes are added by weight."""
+"""Weighted sums of values. Packed ones are not unpacked: their codes are added by weight."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from memdecay.runtime.precision.kernels.cpu.blocks import Bytes, Floats, Table
+from memdecay.runtime.precision.kernels.cpu.blocks import Bytes, Floats, Stored, Table
 from memdecay.runtime.precision.kernels.cpu.packing import (
     BITS,
     CODE_OFFSET,
@@ -15,6 +15,7 @@ from memdecay.runtime.precision.kernels.cpu.packing import (
 )
 from memdecay.runtime.precision.kernels.cpu.vectors import (
     WIDTH,
+    add,
     at,
     bits_of,
     fma,
@@ -179,3 +180,43 @@ def _add_rest(
                 code = (np.int64(at(stored, start + token * stride + byte)) >> shift) & mask
                 whole += at(weights, first + token) * (np.float32(code) - centre)
             put(sums, lanes + byte, whole)
+
+
+@njit(nogil=True, cache=True)
+def add_exact(
+    values: Stored,
+    start: int,
+    num_tokens: int,
+    dim: int,
+    weights: Floats,
+    num_queries: int,
+    line: int,
+    outputs: Floats,
+    target: int,
+) -> None:
+    """Write the weighted sum of values ``(num_tokens, dim)`` for each query.
+
+    Args:
+        values: Values, or the bits of bfloat16.
+        start: Where the first one begins.
+        num_tokens: How many.
+        dim: Width of a value.
+        weights: A line of weights for each query.
+        num_queries: How many queries.
+        line: Length of a line.
+        outputs: Gets ``(num_queries, dim)``.
+        target: Where the first query's begin.
+    """
+    num_pairs = num_tokens - num_tokens % 2
+    for i in range(num_queries):
+        for column in range(0, dim, WIDTH):
+            even = odd = splat(np.float32(0.0))
+            source = start + column
+            for token in range(0, num_pairs, 2):
+                even = fma(splat(at(weights, i * line + token)), load(values, source), even)
+                source += dim
+                odd = fma(splat(at(weights, i * line + token + 1)), load(values, source), odd)
+                source += dim
+            if num_pairs < num_tokens:
+                even = fma(splat(at(weights, i * line + num_pairs)), load(values, source), even)
+            store(outputs, target + i * dim + column, add(even, odd))

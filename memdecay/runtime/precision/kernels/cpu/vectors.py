@@ -24,6 +24,7 @@ WIDTH = 8
 
 _FLOATS = ir.VectorType(ir.FloatType(), WIDTH)
 _INTS = ir.VectorType(ir.IntType(32), WIDTH)
+_HALVES = ir.VectorType(ir.IntType(16), WIDTH)
 _BYTES = ir.VectorType(ir.IntType(8), WIDTH)
 _INDEX = ir.IntType(32)
 
@@ -90,11 +91,15 @@ def put(_: Any, array: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def load(_: Any, array: Any, index: Any) -> Any:
-    """Return eight floats from an index on."""
+    """Return eight floats from an index on; those of a uint16 array are bfloat16's bits."""
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         address = _address(context, builder, signature, args)
-        return builder.load(builder.bitcast(address, _FLOATS.as_pointer()), align=4)
+        if array.dtype != types.uint16:
+            return builder.load(builder.bitcast(address, _FLOATS.as_pointer()), align=4)
+        halves = builder.load(builder.bitcast(address, _HALVES.as_pointer()), align=2)
+        bits = builder.shl(builder.zext(halves, _INTS), ir.Constant(_INTS, [16] * WIDTH))
+        return builder.bitcast(bits, _FLOATS)
 
     return _floats(array, index), build
 
