@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from memdecay.classifier.llm import load_llm
@@ -31,6 +33,7 @@ from memdecay.training.decay.section import decay_section
 
 REGIONS_FILE = "regions.toml"
 _DEFAULTS = DecayConfig()
+_ENDLESS = 10_000
 EPILOG = f"""
 [bold]Examples[/bold]
 
@@ -103,11 +106,24 @@ def print_section(section: Section) -> None:
         console.print(section.paragraphs[-1], markup=False)
         return
     header, rows = section.table.header, section.table.rows
-    table = Table(title=section.title)
-    table.add_column(header[0], no_wrap=True)
-    for name in header[1:]:
-        table.add_column(name, justify="right")
+    table = Table(title=escape(section.title))
+    for index, name in enumerate(header):
+        table.add_column(name, justify="right" if index else "left", no_wrap=True)
     for name, *cells in rows:
-        colour = REGION_COLOURS.get(name)
-        table.add_row(f"[{colour}]{name}[/]" if colour else name, *cells)
-    console.print(table)
+        table.add_row(_coloured(name), *map(escape, cells))
+    needed = Measurement.get(console, console.options.update(max_width=_ENDLESS), table)
+    if needed.maximum <= console.width:
+        console.print(table)
+        return
+    # Too wide for the terminal: a cut number is worth nothing.
+    console.print(section.title, style="italic", markup=False)
+    for name, *cells in rows:
+        facts = ", ".join(
+            f"{title} {cell}" for title, cell in zip(header[1:], cells, strict=True) if cell
+        )
+        console.print(f"{_coloured(name)}: {escape(facts)}")
+
+
+def _coloured(name: str) -> str:
+    colour = REGION_COLOURS.get(name)
+    return f"[{colour}]{name}[/]" if colour else escape(name)

@@ -16,11 +16,23 @@ from memdecay.classifier.errors import ConfigError
 from memdecay.classifier.llm import load_llm
 from memdecay.classifier.pretrained import DEFAULT_NAME, classifier_folder, pretrained_folder
 from memdecay.cli.byte_sizes import parse_bytes
+from memdecay.cli.cache_options import (
+    BlockTokensOption,
+    LateTaggingOption,
+    PackAheadOption,
+    with_cache_options,
+)
 from memdecay.cli.config_file import ConfigOption
 from memdecay.cli.options import DeviceOption, DtypeOption, ModelOption, option_errors
+from memdecay.cli.tagger import (
+    BY_CLASSIFIER,
+    RegionsOption,
+    apply_regions,
+    load_regions,
+    make_tagger,
+)
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.policies import POLICIES
-from memdecay.runtime.tagger import RegionTagger
 from memdecay.serving.api.config import ServerConfig, check_host
 from memdecay.serving.api.keys import add_key, load_keys
 from memdecay.serving.api.logs import JsonFormatter
@@ -53,6 +65,7 @@ def serve(
             f"{EMBEDDED_NAME}. Tokens of other models have no region without one.",
         ),
     ] = None,
+    regions: RegionsOption = None,
     host: Annotated[
         str, typer.Option("--host", help="Address to listen on; others than 127.0.0.1 need keys.")
     ] = "127.0.0.1",
@@ -78,6 +91,9 @@ def serve(
     low_watermark: Annotated[
         float, typer.Option("--low-watermark", help="Share of the budget it goes down to.")
     ] = _CACHE.low_watermark,
+    block_tokens: BlockTokensOption = _CACHE.block_tokens,
+    late_tagging: LateTaggingOption = _CACHE.late_tagging.max_share,
+    pack_ahead: PackAheadOption = _CACHE.fading.staging_share,
     max_sessions: Annotated[
         int, typer.Option("--max-sessions", min=1, help="Sessions on the device.")
     ] = _ENGINE.max_sessions,
@@ -149,6 +165,12 @@ def serve(
         raise ConfigError(f"--log-format must be {' or '.join(_LOG_FORMATS)}, got {log_format!r}")
     keys = load_keys(api_keys) if api_keys is not None else None
     check_host(host, has_keys=keys is not None)
+    folder = (
+        pretrained_folder(model) if classifier is None else classifier_folder(classifier, model)
+    )
+    if folder is None and regions is not None:
+        raise ConfigError("--regions says how regions fade, but no token has one; add --classifier")
+    settings = load_regions(regions)
     with option_errors():
         server_config = ServerConfig(
             max_body_bytes=parse_bytes(max_body, "--max-body"),
@@ -159,11 +181,19 @@ def serve(
             aliases=tuple(alias or ()),
         )
         engine_config = EngineConfig(
-            cache=CacheConfig(
-                budget_tokens=budget,
-                policy=policy,
-                high_watermark=high_watermark,
-                low_watermark=low_watermark,
+            cache=apply_regions(
+                with_cache_options(
+                    CacheConfig(
+                        budget_tokens=budget,
+                        policy=policy,
+                        high_watermark=high_watermark,
+                        low_watermark=low_watermark,
+                    ),
+                    block_tokens,
+                    late_tagging,
+                    pack_ahead,
+                ),
+                settings,
             ),
             max_sessions=max_sessions,
             max_running=max_running,
@@ -183,11 +213,8 @@ def serve(
 
     with listen(host, port) as listener:
         llm = load_llm(model, dtype, device)
-        folder = (
-            pretrained_folder(model) if classifier is None else classifier_folder(classifier, model)
-        )
         artifact = load_artifact(folder) if folder is not None else None
-        tagger = RegionTagger(artifact, llm.device.type) if artifact is not None else None
+        tagger = make_tagger(BY_CLASSIFIER, artifact, settings, llm)
         engine = Engine(llm, engine_config, tagger)
         app = create_app(engine, server_config, keys)
         if log_format == "json":

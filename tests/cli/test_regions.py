@@ -9,8 +9,10 @@ import pytest
 
 from memdecay.classifier.region_file import read_region_settings, write_region_settings
 from memdecay.classifier.region_settings import RegionSettings
+from memdecay.cli.calibrate_decay import print_section
 from memdecay.cli.tagger import apply_regions
 from memdecay.runtime.config import CacheConfig
+from memdecay.training.calibration.section import Section, Table
 from tests.cli.conftest import RunCommand
 
 NEEDED = ("--no-html", "--max-tokens", 300)
@@ -114,3 +116,18 @@ def test_shares_of_the_file_go_to_the_cache_where_it_names_any(tmp_path: Path) -
     applied = apply_regions(config, read_region_settings(path))
     assert applied.region_shares == (0.6, 0.3, 0.6, 0.6, 0.6)
     assert apply_regions(config, None) == config
+
+
+def test_a_table_too_wide_for_the_terminal_is_told_in_lines_without_cuts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = Table(("region", "initial score"), (("key_decision", "2.48 [1.76, 3.24]"),))
+    section = Section("decay", "How [they] fade", ("text",), table=table)
+    monkeypatch.setenv("NO_COLOR", "1")
+    for width, shown in ((80, "│ 2.48 [1.76, 3.24] │"), (30, "initial score 2.48 [1.76,")):
+        monkeypatch.setenv("COLUMNS", str(width))
+        print_section(section)
+        out = capsys.readouterr().out
+        assert shown in " ".join(out.split())
+        assert "…" not in out
+        assert "[they]" in out

@@ -4,13 +4,24 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memdecay.classifier.errors import ConfigError
+from memdecay.classifier.fingerprint import llm_fingerprint
+from memdecay.classifier.llm import load_llm
+from memdecay.classifier.region_file import write_region_settings
+from memdecay.classifier.region_settings import RegionSettings
+from memdecay.classifier.regions import RegionDecay, RegionTable
+from memdecay.cli import serve as serve_module
 from memdecay.cli.byte_sizes import parse_bytes
+from memdecay.runtime.tagger import RegionTagger
+from memdecay.serving.api import server as server_module
 from memdecay.serving.api.keys import load_keys
+from memdecay.serving.engine.config import EngineConfig
 from tests.cli.conftest import RunCommand
+from tests.runtime.artifacts import random_artifact
 from tests.serving.api.conftest import running_server
 from tests.serving.fake_engine import FakeEngine, fake_view
 
@@ -140,3 +151,37 @@ def test_sizes_are_read(text: str, size: int) -> None:
 def test_senseless_size_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--x needs a size"):
         parse_bytes(text, "--x")
+
+
+def test_region_settings_reach_the_engine(
+    tiny_model: Path, tmp_path: Path, command: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = RegionTable(key_decision=RegionDecay(7.0, 0.25))
+    shares = (None, 0.3, None, None, None)
+    write_region_settings(tmp_path / "regions.toml", RegionSettings(table, max_shares=shares))
+    fingerprint = llm_fingerprint(load_llm(str(tiny_model), "float32", "cpu").model)
+    classifier = random_artifact(tmp_path / "classifier", fingerprint=fingerprint).folder
+    engines: list[Any] = []
+
+    class Noted(FakeEngine):
+        def __init__(self, _: object, config: EngineConfig, tagger: RegionTagger) -> None:
+            super().__init__()
+            engines.append((config, tagger))
+
+    monkeypatch.setattr(serve_module, "Engine", Noted)
+    monkeypatch.setattr(server_module, "serve_until_stopped", lambda *_: None)
+    monkeypatch.setattr(serve_module, "_log_as_json", lambda: None)
+    outcome = command(
+        *("serve", "--port", 0, "--model", tiny_model, "--classifier", classifier),
+        *("--regions", tmp_path / "regions.toml"),
+    )
+    assert outcome.exit_code == 0, outcome.err
+    ((config, tagger),) = engines
+    assert tagger.region_table == table
+    assert config.cache.region_shares[1] == 0.3
+
+
+def test_region_settings_without_regions_are_refused(tiny_model: Path, command: RunCommand) -> None:
+    outcome = command("serve", "--model", tiny_model, "--regions", "regions.toml")
+    assert outcome.exit_code == 2
+    assert "no token has one; add --classifier" in outcome.error

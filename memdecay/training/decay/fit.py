@@ -42,7 +42,8 @@ def fit_region(
     """Fit one region by weighted least squares of the logarithm, with intervals over traces.
 
     A point weighs as the inverse variance of its logarithm over the bootstrap samples; all weigh
-    alike where there are none. A curve that rises gets the decay 0 and its weighted mean.
+    alike where there are none. A curve that rises gets the decay 0 and its weighted mean. A region
+    of one trace has no intervals.
 
     Args:
         curves: The survival curves.
@@ -69,7 +70,9 @@ def fit_region(
         replicates = np.log(curves.replicates[:, region, first:][:, usable])
     weights = _weights(replicates, len(ages))
     log_score, decay = _fit(ages, log_lifts[None], weights)
-    log_scores, decays = _fit(ages, replicates, weights)
+    # The same trace drawn anew and anew would give an interval of no width.
+    spread = replicates if curves.num_traces[region] > 1 else replicates[:0]
+    log_scores, decays = _fit(ages, spread, weights)
     tokens = _survival_tokens(log_score, decay, threshold)
     return RegionFit(
         score=_estimate(float(np.exp(log_score[0])), np.exp(log_scores)),

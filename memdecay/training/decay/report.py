@@ -40,6 +40,7 @@ class DecayConfig:
         threshold: Lift below which a token counts as forgotten, for the survival in tokens.
         per_octave: Points of a curve for each doubling of the age.
         min_queries: Points that rest on fewer queries are left out.
+        min_tokens: Regions of fewer tokens have no fit of their own.
         num_resamples: Bootstrap samples of whole traces.
         seed: Of the bootstrap.
     """
@@ -49,6 +50,7 @@ class DecayConfig:
     threshold: float = 0.1
     per_octave: int = 2
     min_queries: int = 500
+    min_tokens: int = 200
     num_resamples: int = 500
     seed: int = 0
 
@@ -58,7 +60,8 @@ class DecayConfig:
         Raises:
             ValueError: A value is out of its range.
         """
-        for name in ("max_tokens", "min_age", "per_octave", "min_queries", "num_resamples"):
+        names = ("max_tokens", "min_age", "per_octave", "min_queries", "min_tokens")
+        for name in (*names, "num_resamples"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
         if not (math.isfinite(self.threshold) and self.threshold > 0):
@@ -202,7 +205,10 @@ def measure_decay(
         num_cut=sum(trace.is_cut for trace in aligned),
         curves=curves,
         fits=tuple(
-            fit_region(curves, region, config.min_age, config.threshold) for region in Region
+            fit_region(curves, region, config.min_age, config.threshold)
+            if curves.num_tokens[region] >= config.min_tokens
+            else None
+            for region in Region
         ),
         pooled=fit_region(together, 0, config.min_age, config.threshold),
     )

@@ -34,14 +34,15 @@ BUCKETS = AgeBuckets.log_spaced(1000)
 DECISION, ORDINARY = Region.KEY_DECISION, Region.ORDINARY_CONTEXT
 
 
-def curves(lifts: Any, replicates: Any = None) -> SurvivalCurves:
+def curves(lifts: Any, replicates: Any = None, num_traces: int = 9) -> SurvivalCurves:
     """Return curves in which every region has the same one, ``(buckets,)``."""
     rows = np.tile(np.asarray(lifts, np.float64), (NUM_REGIONS, 1))
     copies = np.empty((0, *rows.shape))
     if replicates is not None:
         copies = np.repeat(np.asarray(replicates)[:, None], NUM_REGIONS, axis=1)
-    ones = np.ones(NUM_REGIONS, np.int64)
-    return SurvivalCurves(BUCKETS, rows, copies, ones, ones)
+    return SurvivalCurves(
+        BUCKETS, rows, copies, np.full(NUM_REGIONS, 500), np.full(NUM_REGIONS, num_traces)
+    )
 
 
 @given(score=st.floats(0.01, 100), decay=st.floats(0.0, 0.01))
@@ -73,6 +74,14 @@ def test_a_noisy_curve_is_fitted_as_scipy_does() -> None:
     assert fit.decay.low is not None
     assert fit.decay.high is not None
     assert fit.decay.low <= 0.003 <= fit.decay.high
+
+
+def test_a_region_of_one_trace_has_no_intervals() -> None:
+    falling = 2.0 * np.exp(-0.003 * BUCKETS.centres)
+    fit = fit_region(curves(falling, np.tile(falling, (9, 1)), num_traces=1), DECISION, 1, 0.1)
+    assert fit is not None
+    assert fit.decay.value == pytest.approx(0.003)
+    assert fit.decay.low is fit.decay.high is fit.score.low is fit.survival_tokens.low is None
 
 
 def test_survival_is_where_the_score_crosses_the_threshold() -> None:
@@ -183,6 +192,14 @@ def test_the_settings_are_in_one_unit_where_a_region_was_not_seen(
     assert settings.model == "tiny"
 
 
+def test_a_region_of_few_tokens_gets_no_fit_of_its_own(llm: LanguageModel) -> None:
+    config = DecayConfig(min_age=1, min_queries=1, num_resamples=5, min_tokens=10**6)
+    few = measure_decay(traces(), llm, measure_with(lambda _, ages: np.ones_like(ages)), config)
+    assert few.fits == (None,) * NUM_REGIONS
+    assert few.pooled is not None
+    assert len(set(few.settings().table)) == 1
+
+
 def test_nothing_is_written_where_nothing_was_seen_long_enough(llm: LanguageModel) -> None:
     config = DecayConfig(max_tokens=60, min_age=50, num_resamples=5)
     short = measure_decay(traces(), llm, measure_with(lambda _, ages: np.ones_like(ages)), config)
@@ -221,6 +238,7 @@ def test_no_traces_are_refused(llm: LanguageModel) -> None:
     ("options", "match"),
     [
         ({"max_tokens": 0}, "max_tokens must be 1 or more"),
+        ({"min_tokens": 0}, "min_tokens must be 1 or more"),
         ({"num_resamples": 0}, "num_resamples must be 1 or more"),
         ({"threshold": 0.0}, "threshold must be above 0"),
         ({"threshold": math.inf}, "threshold must be above 0"),
