@@ -39,6 +39,11 @@ class LabelTags:
         """Return for how many tokens probabilities are known."""
         return len(self._probs)
 
+    @property
+    def region_probs(self) -> NDArray[np.float32]:
+        """What is known, ``(len, NUM_REGIONS)``, float32."""
+        return self._probs
+
     def replace_from(self, start: int, region_probs: NDArray[np.float32]) -> None:
         """Forget what is known from a token on, and take these probabilities from there.
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from memdecay.classifier.llm import LanguageModel
@@ -53,13 +56,13 @@ class RuleTagger:
     def check_llm(self, llm: LanguageModel) -> None:
         """Do nothing: rules fit every language model."""
 
-    def begin(self, llm: LanguageModel) -> _RuleTagging:
+    def begin(self, llm: LanguageModel) -> RuleTagging:
         """Return the tagger of a new conversation."""
-        return _RuleTagging(llm.tokenizer, LabelTags(self._region_table, self._propagation))
+        return RuleTagging(llm.tokenizer, LabelTags(self._region_table, self._propagation))
 
 
-class _RuleTagging:
-    """The rules' labels of one conversation.
+class RuleTagging:
+    """The rules' labels of one conversation, see `RuleTagger.begin`.
 
     Labels of read messages stay: the rules look at nothing that comes later. A reply is labelled
     again from its beginning whenever it has grown by some tokens, and once more at its end. One
@@ -75,10 +78,38 @@ class _RuleTagging:
     def attached(
         self, model: PreTrainedModel, cache: DecayCache, describe: Describe
     ) -> AbstractContextManager[None]:
+        """Set the labels of each forward's tokens, until the block ends."""
         del describe  # Nothing is read from the forwards.
         return self._tags.attached(model, cache)
 
+    def set_in(self, cache: DecayCache, start: int) -> None:
+        """Give the cache the tags of all tokens from ``start`` on that it has seen."""
+        self._tags.set_in(cache, start)
+
+    def __len__(self) -> int:
+        """Return how many tokens have labels."""
+        return len(self._tags)
+
+    def reset(self) -> None:
+        """Begin a new conversation."""
+        self._tags.replace_from(0, self._tags.region_probs[:0])
+        self._num_looked_at = 0
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the labels, as tensors that `load_state_dict` takes."""
+        return {"region_probs": torch.from_numpy(self._tags.region_probs)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from where `state_dict` was taken, between two turns.
+
+        Raises:
+            KeyError: A part is missing.
+        """
+        self._tags.replace_from(0, state["region_probs"].cpu().numpy())
+        self._num_looked_at = 0
+
     def read(self, reading: Reading) -> None:
+        """Label the tokens that come next."""
         self._num_looked_at = 0
         num_new = reading.num_tokens - reading.num_same
         labels = _token_labels(reading)
@@ -87,6 +118,7 @@ class _RuleTagging:
         )
 
     def write(self, writing: Writing, cache: DecayCache) -> None:
+        """Label the reply as far as it is written, every few tokens."""
         num_tokens = len(writing.token_ids)
         if not num_tokens:
             return

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from torch import Tensor
 
 from memdecay.classifier.llm import LanguageModel
-from memdecay.runtime.tagger import RegionTagger
 from memdecay.runtime.transcript import TokenTable
 from memdecay.serving.engine.config import EngineConfig
 from memdecay.serving.engine.counters import Counters
 from memdecay.serving.engine.events import FinishReason, Listener
 from memdecay.serving.engine.intake import Intake
 from memdecay.serving.engine.model.runner import Row
+from memdecay.serving.engine.model.tagging import ServedTagger
 from memdecay.serving.engine.parts import make_parts
 from memdecay.serving.engine.request import ErrorKind, GenerationRequest
 from memdecay.serving.engine.sessions.expiry import superfluous
@@ -42,11 +42,11 @@ class EngineCore:
     Args:
         llm: The language model.
         config: The settings.
-        tagger: The classifier; None leaves every token ordinary context.
+        tagger: The classifier, or rules; None leaves every token ordinary context.
         clock: Returns the time in seconds; files on disk are dated by it as well.
 
     Raises:
-        TypeError: The tagger is no `RegionTagger`.
+        TypeError: The tagger is none whose tags can be saved.
         ArtifactError: The classifier was trained on another language model.
         ModelError: The model has layers that the cache does not know.
         ConfigError: The policy is unknown.
@@ -57,7 +57,7 @@ class EngineCore:
         self,
         llm: LanguageModel,
         config: EngineConfig,
-        tagger: RegionTagger | None,
+        tagger: ServedTagger | None,
         clock: Callable[[], float],
     ) -> None:
         self.parts = make_parts(llm, config, tagger, clock)
@@ -233,6 +233,8 @@ class EngineCore:
         turns = list(self.answering)
         if not turns:
             return
+        for turn in turns:
+            turn.tell_tagger(is_finished=False)
         logits = self._run(turns, [turn.newest() for turn in turns])
         if logits is None:
             return

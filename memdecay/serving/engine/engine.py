@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from memdecay.classifier.llm import LanguageModel
-from memdecay.runtime.tagger import RegionTagger
 from memdecay.serving.engine.config import EngineConfig
 from memdecay.serving.engine.core import EngineCore
 from memdecay.serving.engine.events import Event, Failed, Finished, Listener
 from memdecay.serving.engine.figures import engine_stats
+from memdecay.serving.engine.model.tagging import ServedTagger
 from memdecay.serving.engine.request import ErrorKind, GenerationRequest, RequestRefusedError
 from memdecay.serving.engine.sessions.look import forgotten_spans, view_session
 from memdecay.serving.engine.views import EngineStats, SessionView
@@ -63,11 +63,11 @@ class Engine:
     Args:
         llm: The language model; nobody else may run it while the engine does.
         config: The settings.
-        tagger: The classifier; None leaves every token ordinary context.
+        tagger: The classifier, or rules; None leaves every token ordinary context.
         clock: Returns the time in seconds.
 
     Raises:
-        TypeError: The tagger is no `RegionTagger`.
+        TypeError: The tagger is none whose tags can be saved.
         ArtifactError: The classifier was trained on another language model.
         ModelError: The model has layers that the cache does not know.
         ConfigError: The policy is unknown.
@@ -78,7 +78,7 @@ class Engine:
         self,
         llm: LanguageModel,
         config: EngineConfig,
-        tagger: RegionTagger | None = None,
+        tagger: ServedTagger | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._llm = llm
@@ -179,7 +179,8 @@ class Engine:
             session = self._core.parts.store.get(tenant, session_id)
             if session is None:
                 return None
-            forgotten = forgotten_spans(session, self._llm.tokenizer) if explain else ()
+            folder = self._core.parts.folder
+            forgotten = forgotten_spans(session, self._llm.tokenizer, folder) if explain else ()
             return view_session(session, self._clock(), self._config.session_ttl_s, forgotten)
 
         return self._call(look)

@@ -10,12 +10,13 @@ from memdecay.classifier.fingerprint import llm_fingerprint
 from memdecay.classifier.llm import LanguageModel
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.preparation import chunk_within_budget, make_cache, stop_ids
-from memdecay.runtime.streaming import StreamingTagger
+from memdecay.runtime.rule_tagger import RuleTagger
 from memdecay.runtime.tagger import RegionTagger
 from memdecay.serving.engine.config import EngineConfig
 from memdecay.serving.engine.model.capacity import kv_bytes_per_token, session_bytes
 from memdecay.serving.engine.model.memory import SessionMemory
 from memdecay.serving.engine.model.runner import ModelRunner
+from memdecay.serving.engine.model.tagging import ServedTagger, begin_tagging
 from memdecay.serving.engine.sessions.disk import SessionFolder
 from memdecay.serving.engine.sessions.prefix_cache import PrefixCache
 from memdecay.serving.engine.sessions.store import SessionStore
@@ -70,29 +71,29 @@ class Parts:
 def make_parts(
     llm: LanguageModel,
     config: EngineConfig,
-    tagger: RegionTagger | None,
+    tagger: ServedTagger | None,
     clock: Callable[[], float],
 ) -> Parts:
     """Put an engine's parts together.
 
     Raises:
-        TypeError: The tagger is none that reads hidden states.
+        TypeError: The tagger is none whose tags can be saved.
         ArtifactError: The classifier was trained on another language model.
         ModelError: The model has layers that the cache does not know.
         ConfigError: The policy is unknown.
         StorageError: The folder of sessions can't be made.
     """
     # A tagger whose tags can't be saved with a session would forget them when it is moved.
-    if tagger is not None and not isinstance(tagger, RegionTagger):
+    if tagger is not None and not isinstance(tagger, RegionTagger | RuleTagger):
         raise TypeError(
-            f"the engine tags with a RegionTagger, got a {type(tagger).__name__}; load a "
-            "classifier, or leave the tagger out"
+            f"the engine tags with a RegionTagger or a RuleTagger, got a {type(tagger).__name__}; "
+            "load a classifier, or leave the tagger out"
         )
     template = make_cache(llm, config.cache, tagger)
 
     def new_memory() -> SessionMemory:
         cache = make_cache(llm, config.cache, tagger)
-        return SessionMemory(cache, None if tagger is None else StreamingTagger(tagger))
+        return SessionMemory(cache, None if tagger is None else begin_tagging(tagger, llm))
 
     store = SessionStore()
     folder = None
@@ -103,7 +104,7 @@ def make_parts(
     return Parts(
         llm=llm,
         config=config,
-        runner=ModelRunner(llm, None if tagger is None else tagger.layer),
+        runner=ModelRunner(llm, tagger.layer if isinstance(tagger, RegionTagger) else None),
         store=store,
         tiers=tiers,
         prefixes=prefixes,
@@ -117,8 +118,14 @@ def make_parts(
     )
 
 
-def _fingerprint(llm: LanguageModel, config: EngineConfig, tagger: RegionTagger | None) -> str:
+def _fingerprint(llm: LanguageModel, config: EngineConfig, tagger: ServedTagger | None) -> str:
     """Name all that a saved memory depends on."""
-    card = "" if tagger is None else tagger.artifact.card.to_json()
-    facts = (llm_fingerprint(llm.model), str(llm.dtype), repr(config.cache), card)
+    facts = (
+        llm_fingerprint(llm.model),
+        str(llm.dtype),
+        repr(config.cache),
+        type(tagger).__name__,
+        tagger.artifact.card.to_json() if isinstance(tagger, RegionTagger) else "",
+        "" if tagger is None else repr(tagger.region_table),
+    )
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()

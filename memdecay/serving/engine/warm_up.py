@@ -75,6 +75,9 @@ class PrefixKeeper:
         num_given = int((prompt.tokens.message_index < len(prompt.messages)).sum())
         end = self._parts.prefixes.boundary(num_given)
         memory = self._parts.new_memory()
+        reading = prompt.reading(0, len(prompt.tokens))
+        if memory.tagger is not None and reading is not None:
+            memory.tagger.read(reading)
         while (start := memory.num_tokens) < end:
             stop = min(self.next_stop(prompt, start), end)
             self._parts.runner.run([Row(memory, prompt.tokens.part(start, stop))])

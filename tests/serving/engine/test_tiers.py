@@ -17,6 +17,7 @@ from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.tagger import RegionTagger
 from memdecay.serving.engine.model.state import load_memory, save_memory
 from memdecay.serving.engine.sessions.disk import SessionFolder
+from memdecay.serving.engine.sessions.look import forgotten_spans
 from tests.serving.engine.rig import Clock, Rig, Run, cache_config, long_conversation, rig, user
 
 CPU = torch.device("cpu")
@@ -245,6 +246,25 @@ def test_full_tiers_pass_sessions_on(llm: LanguageModel, tmp_path: Path) -> None
             engine.clock.now += 1000
         assert [engine.session(run).tier for run in runs] == ["none", "disk", "cpu", "device"]
         assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_was_forgotten_is_told_in_every_tier(llm: LanguageModel, tmp_path: Path) -> None:
+    options = {"cache": cache_config(policy="region"), "disk_folder": tmp_path}
+    with rig(llm, max_sessions=1, cpu_memory_bytes=10**9, **options) as engine:
+        session, folder = engine.session(engine.ask(ANN)), engine.core.parts.folder
+        tiers = engine.core.parts.tiers
+        expected = forgotten_spans(session, llm.tokenizer, folder)
+        assert sum(span.stop - span.start for span in expected) == sum(
+            session.look().evicted_per_region.values()
+        )
+        tiers.offload(session)
+        assert session.tier == "cpu"
+        assert forgotten_spans(session, llm.tokenizer, folder) == expected
+        tiers.save_all()
+        assert session.tier == "disk"
+        assert forgotten_spans(session, llm.tokenizer, folder) == expected
+        damage_data(tmp_path)
+        assert forgotten_spans(session, llm.tokenizer, folder) == ()
 
 
 def test_a_state_of_other_parts_is_refused(llm: LanguageModel, tagger: RegionTagger) -> None:

@@ -10,8 +10,8 @@ from torch import Tensor
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.layer import bookkeeping
 from memdecay.runtime.observer import AttentionRecorder
-from memdecay.runtime.streaming import StreamingTagger
 from memdecay.runtime.transcript import TokenTable
+from memdecay.serving.engine.model.tagging import MemoryTagging
 
 
 class SessionMemory:
@@ -22,7 +22,7 @@ class SessionMemory:
         tagger: Gives its tokens their tags; None leaves them ordinary context.
     """
 
-    def __init__(self, cache: DecayCache, tagger: StreamingTagger | None) -> None:
+    def __init__(self, cache: DecayCache, tagger: MemoryTagging | None) -> None:
         self.cache = cache
         self.tagger = tagger
         watches = cache.config.attention_feedback and cache.policy.uses_attention
@@ -51,11 +51,9 @@ class SessionMemory:
         Raises:
             BudgetError: The pinned tokens leave no room for others.
         """
-        if self.tagger is not None and hidden_states is not None:
+        if self.tagger is not None:
             with bookkeeping():
-                features = torch.from_numpy(tokens.position_features(start)).unsqueeze(0)
-                update = self.tagger.push(hidden_states, features.to(hidden_states.device))
-                self.cache.set_tags(update.start, update.tags.importance, update.tags.region_probs)
+                self.tagger.take_in(self.cache, start, tokens, hidden_states)
         self.cache.mark_template(torch.from_numpy(tokens.input_ids).unsqueeze(0))
         if is_pinned is not None:
             for first, last in _runs(is_pinned):

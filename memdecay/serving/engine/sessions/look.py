@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from memdecay.classifier.features import ROLES, UNKNOWN_ROLE
 from memdecay.classifier.tokenization import NO_MESSAGE
 from memdecay.runtime.transcript import TokenTable
+from memdecay.serving.engine.model.state import kept_positions
+from memdecay.serving.engine.sessions.disk import DamagedSessionError, SessionFolder
 from memdecay.serving.engine.sessions.session import ServedSession
 from memdecay.serving.engine.views import ForgottenSpan, SessionView
 
@@ -48,16 +50,19 @@ def view_session(
     )
 
 
-def forgotten_spans(session: ServedSession, tokenizer: Any) -> tuple[ForgottenSpan, ...]:
+def forgotten_spans(
+    session: ServedSession, tokenizer: Any, folder: SessionFolder | None
+) -> tuple[ForgottenSpan, ...]:
     """Return what a session has evicted, oldest first.
 
-    A session on disk gives none: its tokens' places are read when it goes on.
+    A session whose memory was given up or is damaged gives none.
 
     Args:
         session: The session.
         tokenizer: The model's tokenizer.
+        folder: Sessions on disk.
     """
-    kept = _kept_positions(session)
+    kept = _kept_positions(session, folder)
     if kept is None:
         return ()
     tokens = session.transcript.tokens
@@ -75,14 +80,22 @@ def forgotten_spans(session: ServedSession, tokenizer: Any) -> tuple[ForgottenSp
     )
 
 
-def _kept_positions(session: ServedSession) -> NDArray[np.int64] | None:
+def _kept_positions(
+    session: ServedSession, folder: SessionFolder | None
+) -> NDArray[np.int64] | None:
     if session.memory is not None:
         positions: NDArray[np.int64] = session.memory.cache.slots.positions[0].cpu().numpy()
         return positions
-    if session.saved is not None:
-        saved: NDArray[np.int64] = session.saved["cache.slots.positions"][0].numpy()
-        return saved
-    return None
+    state = session.saved
+    if session.stored is not None and folder is not None:
+        try:
+            state = folder.read(session.stored)
+        except DamagedSessionError:
+            return None
+    if state is None:
+        return None
+    saved: NDArray[np.int64] = kept_positions(state).numpy()
+    return saved
 
 
 def _runs(

@@ -65,6 +65,11 @@ class Beginner:
         origin: Origin = "session" if memory.num_tokens else "new"
         if not memory.num_tokens and self._use_prefix(turn.prompt, session):
             origin = "prefix"
+        reading = turn.prompt.reading(
+            num_same if origin == "session" else memory.num_tokens, len(transcript.tokens)
+        )
+        if memory.tagger is not None and reading is not None:
+            memory.tagger.read(reading)
         if memory.num_tokens:
             is_pinned = turn.prompt.pinned_tokens(turn.request.pins, transcript.tokens)
             if not memory.pin_read(is_pinned[: memory.num_tokens]):

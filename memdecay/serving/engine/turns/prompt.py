@@ -14,6 +14,7 @@ from memdecay.classifier.features import UNKNOWN_ROLE, role_code
 from memdecay.classifier.messages import ChatMessage, chat_message
 from memdecay.classifier.rendering import RenderedConversation, render
 from memdecay.classifier.tokenization import NO_MESSAGE, TokenizedConversation, tokenize
+from memdecay.runtime.tagging import Reading
 from memdecay.runtime.transcript import TokenTable, Transcript
 from memdecay.serving.engine.request import ErrorKind, GenerationRequest, RequestRefusedError
 from memdecay.serving.engine.turns.tools import with_tools
@@ -50,6 +51,19 @@ class Prompt:
             return transcript.update(self.text, self.conversation, self.tokens)
         num_same = num_common(transcript.tokens.input_ids, self.tokens.input_ids)
         return Transcript(self.tokens, self.text, len(self.text)), num_same
+
+    def reading(self, num_same: int, num_tokens: int) -> Reading | None:
+        """Return what a tagger is told before the prompt is read; None for a raw prompt.
+
+        Args:
+            num_same: Tokens of the session that have their tags already.
+            num_tokens: Tokens of the session with the new ones.
+        """
+        conversation = self.conversation
+        if not self.messages or conversation is None or conversation.rendered is None:
+            return None
+        rendered = conversation.rendered
+        return Reading(rendered.sources, rendered, conversation, num_same, num_tokens)
 
     def answer_tokens(self, transcript: Transcript, token_ids: Sequence[int]) -> TokenTable:
         """Return the tokens of an answer to this prompt."""

@@ -18,6 +18,7 @@ def settle(turn: Turn, store: SessionStore, now: float) -> MemoryReport:
     """
     session, beginning = turn.session, turn.beginning
     assert beginning is not None, "the request has begun"
+    turn.tell_tagger(is_finished=True)
     session.transcript = session.transcript.with_reply(turn.answer_tokens(), turn.answer.text)
     notes = beginning.notes
     memory = session.memory

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from memdecay.runtime.reply_text import ReplyText
 from memdecay.runtime.sampling import Sampler
+from memdecay.runtime.tagging import Writing
 from memdecay.runtime.transcript import TokenTable
 from memdecay.serving.engine.events import (
     Delta,
@@ -152,6 +153,20 @@ class Turn:
             return newest
         messages = conversation.rendered.sources
         return newest.with_text(self.reply_text.newest(messages, self.answer.token_ids))
+
+    def tell_tagger(self, *, is_finished: bool) -> None:
+        """Tell the session's tagger of the answer so far.
+
+        Args:
+            is_finished: Whether no more tokens follow.
+        """
+        session = self.session
+        start = len(session.transcript.tokens)
+        reading = self.prompt.reading(start, start)
+        if session.memory is None or session.memory.tagger is None or reading is None:
+            return
+        writing = Writing(reading.messages, self.answer.token_ids, start, is_finished)
+        session.memory.tagger.write(writing, session.memory.cache)
 
     def choose(self, logits: Tensor) -> int | None:
         """Return the next token; None ends a forced answer.
