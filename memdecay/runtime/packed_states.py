@@ -79,7 +79,7 @@ class PackedStates(Tensor):
         exact = (mixed.keys, mixed.values)[place]
         batch_size, num_heads, num_exact, width = exact.shape
         shape = (batch_size, num_heads, mixed.num_packed + num_exact, width)
-        states: PackedStates = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        states: PackedStates = Tensor._make_wrapper_subclass(
             cls, shape, dtype=dtype, device=exact.device
         )
         states.mixed = mixed
@@ -92,7 +92,7 @@ class PackedStates(Tensor):
         return self._unpacking.states[self._place]
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]  # torch calls it on the class.
         cls,
         func: Callable[..., Any],
         types: tuple[type, ...],

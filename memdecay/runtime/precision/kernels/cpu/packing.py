@@ -38,7 +38,8 @@ class Packing:
 @functools.cache
 def packing_of(codec: BandCodec) -> Packing:
     """Return a codec's packing, on the CPU."""
-    parts, order = [], []
+    parts: list[tuple[int, ...]] = []
+    order: list[int] = []
     offset = 0
     for band in codec.bands:
         num_bytes = band.code_bytes // band.num_scales

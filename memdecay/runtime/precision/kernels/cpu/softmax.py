@@ -60,7 +60,7 @@ def exponentiate(logits: Floats, first: int, n: int, peak: np.float32) -> np.flo
         weights = exponential(sub(load(logits, first + i), peaks))
         store(logits, first + i, weights)
         sums = add(sums, weights)
-    mass = total(sums)
+    mass: np.float32 = total(sums)
     for i in range(whole, n):
         weight = np.exp(at(logits, first + i) - peak)
         put(logits, first + i, weight)
