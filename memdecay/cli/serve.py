@@ -13,8 +13,9 @@ import typer
 from memdecay.classifier.artifact import load_artifact
 from memdecay.classifier.embedded import EMBEDDED_NAME
 from memdecay.classifier.errors import ConfigError
-from memdecay.classifier.llm import load_llm
+from memdecay.classifier.llm import LanguageModel, load_llm
 from memdecay.classifier.pretrained import DEFAULT_NAME, classifier_folder, pretrained_folder
+from memdecay.classifier.region_settings import RegionSettings
 from memdecay.cli.byte_sizes import parse_bytes
 from memdecay.cli.cache_options import (
     BlockTokensOption,
@@ -27,7 +28,9 @@ from memdecay.cli.options import DeviceOption, DtypeOption, ModelOption, option_
 from memdecay.cli.tagger import (
     BY_CLASSIFIER,
     RegionsOption,
+    TaggerOption,
     apply_regions,
+    check_tagger,
     load_regions,
     make_tagger,
 )
@@ -38,6 +41,8 @@ from memdecay.serving.api.keys import add_key, load_keys
 from memdecay.serving.api.logs import JsonFormatter
 from memdecay.serving.engine.config import EngineConfig, SharedPrompt
 from memdecay.serving.engine.engine import Engine
+from memdecay.serving.engine.model.tagging import ServedTagger
+from memdecay.serving.engine.prompt_file import read_shared_prompts
 
 _CACHE = CacheConfig(budget_tokens=2048)
 _ENGINE = EngineConfig(cache=_CACHE)
@@ -48,6 +53,8 @@ EPILOG = """
 [bold]Examples[/bold]
 
 memdecay serve --model smollm2 --classifier runs/mine --budget 2048
+
+memdecay serve --model ./my-model --tagger rules --prompts prompts.toml
 
 memdecay serve --api-keys keys.toml --new-key alice       (makes a key, shows it once, ends)
 
@@ -65,6 +72,7 @@ def serve(
             f"{EMBEDDED_NAME}. Tokens of other models have no region without one.",
         ),
     ] = None,
+    tagger: TaggerOption = BY_CLASSIFIER,
     regions: RegionsOption = None,
     host: Annotated[
         str, typer.Option("--host", help="Address to listen on; others than 127.0.0.1 need keys.")
@@ -126,6 +134,13 @@ def serve(
         list[str] | None,
         typer.Option("--system", help="System prompt to read before the first request."),
     ] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(
+            "--prompts",
+            help="TOML file of prompts to read before the first request, for all tenants or one.",
+        ),
+    ] = None,
     compress_tools: Annotated[
         int | None,
         typer.Option(
@@ -165,11 +180,11 @@ def serve(
         raise ConfigError(f"--log-format must be {' or '.join(_LOG_FORMATS)}, got {log_format!r}")
     keys = load_keys(api_keys) if api_keys is not None else None
     check_host(host, has_keys=keys is not None)
-    folder = (
-        pretrained_folder(model) if classifier is None else classifier_folder(classifier, model)
-    )
-    if folder is None and regions is not None:
-        raise ConfigError("--regions says how regions fade, but no token has one; add --classifier")
+    if classifier is not None:
+        classifier = classifier_folder(classifier, model)
+    elif tagger == BY_CLASSIFIER:
+        classifier = pretrained_folder(model)
+    check_tagger(tagger, classifier, regions)
     settings = load_regions(regions)
     with option_errors():
         server_config = ServerConfig(
@@ -205,7 +220,7 @@ def serve(
             prefix_cache_bytes=parse_bytes(prefix_cache, "--prefix-cache"),
             session_ttl_s=session_ttl or None,
             default_max_tokens=max_tokens,
-            shared_prompts=_shared_prompts(system),
+            shared_prompts=_shared_prompts(system, prompts),
         )
     # Imported here: the packages of the extra may be missing.
     from memdecay.serving.api.app import create_app
@@ -213,9 +228,7 @@ def serve(
 
     with listen(host, port) as listener:
         llm = load_llm(model, dtype, device)
-        artifact = load_artifact(folder) if folder is not None else None
-        tagger = make_tagger(BY_CLASSIFIER, artifact, settings, llm)
-        engine = Engine(llm, engine_config, tagger)
+        engine = Engine(llm, engine_config, _tagger(tagger, classifier, settings, llm))
         app = create_app(engine, server_config, keys)
         if log_format == "json":
             _log_as_json()
@@ -224,10 +237,20 @@ def serve(
         serve_until_stopped(app, engine, listener, server_config)
 
 
-def _shared_prompts(system: list[str] | None) -> tuple[SharedPrompt, ...]:
-    return tuple(
+def _shared_prompts(system: list[str] | None, prompts: Path | None) -> tuple[SharedPrompt, ...]:
+    public = tuple(
         SharedPrompt(messages=({"role": "system", "content": text},)) for text in system or ()
     )
+    return public + (read_shared_prompts(prompts) if prompts is not None else ())
+
+
+def _tagger(
+    tagger: str, folder: Path | None, settings: RegionSettings | None, llm: LanguageModel
+) -> ServedTagger | None:
+    artifact = load_artifact(folder) if folder is not None else None
+    made = make_tagger(tagger, artifact, settings, llm)
+    assert made is None or isinstance(made, ServedTagger), "both kinds of taggers can be saved"
+    return made
 
 
 def _check_installed() -> None:

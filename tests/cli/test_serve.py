@@ -2,7 +2,11 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +26,7 @@ from memdecay.serving.api.keys import load_keys
 from memdecay.serving.engine.config import EngineConfig
 from tests.cli.conftest import RunCommand
 from tests.runtime.artifacts import random_artifact
-from tests.serving.api.conftest import running_server
+from tests.serving.api.conftest import running_server, wait_until
 from tests.serving.fake_engine import FakeEngine, fake_view
 
 
@@ -44,6 +48,9 @@ def test_new_key_is_shown_once_and_hashed(tmp_path: Path, command: RunCommand) -
         (("--kv-memory", "lots"), "--kv-memory needs a size such as 4GiB"),
         (("--budget", "20"), "a budget of 20 tokens has no room"),
         (("--api-keys", "no-such-file.toml"), "can't be read"),
+        (("--prompts", "no-such-file.toml"), "can't be read as a TOML file of prompts"),
+        (("--tagger", "oracle"), "unknown tagger 'oracle'"),
+        (("--tagger", "rules", "--classifier", "runs/mine"), "needs no classifier"),
         (("--port", "0", "--model", "no/such-folder"), "no/such-folder"),
     ],
 )
@@ -90,6 +97,69 @@ def test_server_process_answers_shows_its_status_and_stops(
     assert "mine" in outcome.out
     lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     assert any(line.get("route") == "/v1/chat/completions" for line in lines)
+
+
+@contextmanager
+def server_process(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run `memdecay serve` and yield the process and its address."""
+    code = "from memdecay.cli import main; main()"
+    command = [sys.executable, "-c", code, "serve", *map(str, arguments), "--port", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process, process.stdout.readline().split(" at ")[1].split("/v1")[0]
+        finally:
+            process.kill()
+
+
+def ask(url: str, session_id: str, messages: list[Any]) -> Any:
+    body = {"model": "m", "messages": messages, "session_id": session_id, "temperature": 0}
+    request = urllib.request.Request(
+        f"{url}/v1/chat/completions",
+        json.dumps(body | {"max_tokens": 3}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+@pytest.mark.slow
+def test_killed_server_goes_on_with_what_it_had_written(tiny_model: Path, tmp_path: Path) -> None:
+    """Each session but one is moved to disk by the next, and the kill comes in between."""
+    disk = tmp_path / "sessions"
+    options = ("--model", tiny_model, "--alias", "m", "--tagger", "rules", "--budget", 300)
+    options += ("--disk", disk, "--max-sessions", 1)
+    answered: dict[str, list[Any]] = {}
+
+    def ask_for_ever(url: str) -> None:
+        # Until the server is gone.
+        with suppress(OSError, HTTPException):
+            for number in range(10_000):
+                messages = [{"role": "user", "content": f"I am agent {number}."}]
+                said = ask(url, f"s{number}", messages)["choices"][0]["message"]["content"]
+                messages += [{"role": "assistant", "content": said}, messages[0]]
+                answered[f"s{number}"] = messages
+
+    with server_process(*options) as (process, url):
+        asking = threading.Thread(target=ask_for_ever, args=(url,))
+        asking.start()
+        wait_until(lambda: len(answered) >= 5)
+        process.send_signal(signal.SIGKILL)
+        asking.join(60)
+    num_written = len(list(disk.glob("*.json")))
+    assert num_written >= len(answered) - 2
+    with server_process(*options) as (_, url):
+        # Whatever the kill left half written is gone, and all else is there.
+        assert len(list(disk.iterdir())) == 2 * num_written
+        cached = [
+            ask(url, name, messages)["usage"]["prompt_tokens_details"]["cached_tokens"]
+            for name, messages in answered.items()
+        ]
+        # The one that was on the device is read again.
+        assert sum(count == 0 for count in cached) <= 2
+        assert len(cached) - cached.count(0) >= num_written - 1
 
 
 def test_status_shows_requests_memory_and_sessions(command: RunCommand) -> None:
