@@ -7,8 +7,9 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, AnyStr, cast
 
 from memdecay.classifier.errors import TraceError
 from memdecay.data.formats.partial import parse_json, parse_values
@@ -104,11 +105,12 @@ class Source:
         """Yield the lines as text, with their line breaks."""
         with _open(self.path) as stream:
             encoding = _encoding(stream)
-            for line in _guarded(stream, self.notes) if encoding == "utf-8" else ():
-                yield _decode(line, self.notes)
-            if encoding != "utf-8":
-                text = stream.read().decode(encoding, "replace")
-                yield from text.splitlines(keepends=True)
+            if encoding == "utf-8":
+                for line in _guarded(stream, self.notes):
+                    yield _decode(line, self.notes)
+            else:
+                text = TextIOWrapper(cast("IO[bytes]", stream), encoding, "replace", newline="")
+                yield from _guarded(text, self.notes)
 
     def _line_values(self) -> Iterator[Record]:
         for number, line in enumerate(self.lines(), 1):
@@ -202,7 +204,7 @@ def _encoding(stream: IO[bytes]) -> str:
     return "utf-8"
 
 
-def _guarded(stream: IO[bytes], notes: Notes) -> Iterator[bytes]:
+def _guarded(stream: Iterable[AnyStr], notes: Notes) -> Iterator[AnyStr]:
     """Yield lines until the end or until compressed data break."""
     try:
         yield from stream
