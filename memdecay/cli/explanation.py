@@ -29,13 +29,19 @@ def explanation_table(spans: Sequence[ExplainedSpan], num_shown: int) -> Table:
     for span in latest:
         table.add_row(
             str(span.at),
-            "forgotten" if span.is_forgotten else f"{span.bits} bits",
+            _what_became(span),
             f"[{REGION_COLOURS[span.region.label]}]{span.region.label}[/]",
             f"{span.score:.1f}",
             f"{span.start}-{span.stop - 1}",
             Text(_shortened(span.text)),
         )
     return table
+
+
+def _what_became(span: ExplainedSpan) -> str:
+    if span.promoted_from is not None:
+        return f"found by attention, was {span.promoted_from.label}"
+    return "forgotten" if span.is_forgotten else f"{span.bits} bits"
 
 
 def _shortened(text: str) -> str:

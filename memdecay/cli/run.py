@@ -17,6 +17,12 @@ from memdecay.classifier.llm import load_llm
 from memdecay.classifier.pretrained import DEFAULT_NAME, classifier_folder, pretrained_folder
 from memdecay.classifier.regions import REGION_LABELS
 from memdecay.classifier.storage import check_writable, write_text_atomically
+from memdecay.cli.cache_options import (
+    BlockTokensOption,
+    LateTaggingOption,
+    PackAheadOption,
+    with_cache_options,
+)
 from memdecay.cli.config_file import ConfigOption
 from memdecay.cli.console import error_console, output_console, progress_bar
 from memdecay.cli.explanation import explanation_table
@@ -131,6 +137,9 @@ def run(
             rich_help_panel="Cache",
         ),
     ] = _DEFAULTS.max_region_share,
+    block_tokens: BlockTokensOption = _DEFAULTS.block_tokens,
+    late_tagging: LateTaggingOption = _DEFAULTS.late_tagging.max_share,
+    pack_ahead: PackAheadOption = _DEFAULTS.fading.staging_share,
     regions: RegionsOption = None,
     model: ModelOption = "smollm2",
     dtype: DtypeOption = "auto",
@@ -177,6 +186,7 @@ def run(
             max_region_share=max_region_share,
             policy=policy,
         )
+        cache_config = with_cache_options(cache_config, block_tokens, late_tagging, pack_ahead)
         cache_config = apply_regions(cache_config, region_settings)
         answering = _Answering(max_new_tokens, SamplingConfig(temperature, seed=seed))
     # A session may take an hour: what comes after it is checked before it.

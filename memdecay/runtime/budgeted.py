@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,12 +12,15 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from memdecay.runtime.accounting import ByteAccount
 from memdecay.runtime.fading_layer import FadingLayer
+from memdecay.runtime.fading_move import PackedMove, alike, pack_group
 from memdecay.runtime.layer import EvictingLayer
 from memdecay.runtime.mixed_attention import attend_mixed
 from memdecay.runtime.packed_states import MixedStates
 from memdecay.runtime.precision.layout import Move
 from memdecay.runtime.precision.positions import FadedPositions
 from memdecay.runtime.precision.rotary import Rotation
+from memdecay.runtime.precision.transfer import Transfer, transfers_of
+from memdecay.runtime.staging import StagedMove
 
 logger = logging.getLogger(__name__)
 
@@ -122,10 +125,33 @@ class BudgetedLayers(Cache):  # type: ignore[misc]
             self._bytes.replace(before, layer.allocated_bytes)
 
     def _move_in_layers(self, move: Move, rotation: Rotation, room: int) -> None:
-        for layer in self._fading_layers:
-            before = layer.allocated_bytes
-            layer.move(move, rotation, room)
-            self._bytes.settle(before, layer.allocated_bytes)
+        transfers = transfers_of(move)
+        layers = self._fading_layers
+        before = iter([layer.allocated_bytes for layer in layers])
+        for group in alike(layers):
+            self._settle_group(
+                move, transfers, pack_group(group, transfers, rotation), room, before
+            )
+
+    def _move_staged(self, staged: StagedMove, move: Move, room: int) -> None:
+        """Let tokens that were packed beforehand take their places."""
+        before = iter([layer.allocated_bytes for layer in self._fading_layers])
+        waiting = staged.nbytes
+        for part in staged.parts():
+            self._settle_group(move, staged.transfers, part, room, before)
+        self._bytes.settle(waiting, 0)
+
+    def _settle_group(
+        self,
+        move: Move,
+        transfers: Sequence[Transfer],
+        part: PackedMove,
+        room: int,
+        before: Iterator[int],
+    ) -> None:
+        for layer, packed in zip(part.layers, part.packed, strict=True):
+            layer.move(move, transfers, packed, room)
+            self._bytes.settle(next(before), layer.allocated_bytes)
 
     @property
     def _fading_layers(self) -> list[FadingLayer]:

@@ -11,13 +11,13 @@ from torch import Tensor
 from transformers import PretrainedConfig
 
 from memdecay.classifier.regions import NUM_REGIONS, Region, RegionTable
-from memdecay.runtime.budgeted import BudgetedLayers
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.eviction import choose_kept
+from memdecay.runtime.fading_cache import FadingCache
 from memdecay.runtime.fading_layer import FadingLayer
-from memdecay.runtime.fading_plan import plan_move
 from memdecay.runtime.fates import Fate, Fates, bits_after
 from memdecay.runtime.guards import check_pins, chunk_error, num_safe
+from memdecay.runtime.late_tagging import LateTag, late_tags, promote
 from memdecay.runtime.layer import EvictingLayer, bookkeeping
 from memdecay.runtime.layer_plan import make_layers
 from memdecay.runtime.metadata import Slots
@@ -30,7 +30,7 @@ from memdecay.runtime.precision.rotary import RotaryFrequencies
 logger = logging.getLogger(__name__)
 
 
-class DecayCache(BudgetedLayers):
+class DecayCache(FadingCache):
     """Keys and values of at most ``budget_tokens`` tokens a row, with original positions.
 
     The cache never evicts inside a forward. Between forwards call `make_room` before a chunk and
@@ -54,7 +54,6 @@ class DecayCache(BudgetedLayers):
         ConfigError: The policy is unknown.
     """
 
-    _slots: Slots | None
     _fates: Fates | None
     _pins: tuple[tuple[int, int], ...]
     _first_pad_lengths: Tensor | None
@@ -130,6 +129,11 @@ class DecayCache(BudgetedLayers):
         """Tell which tokens of a row faded or were forgotten, when, and why."""
         return self._fates.spans(row) if self._fates is not None else []
 
+    def late_tags(self, row: int = 0) -> list[LateTag]:
+        """Tell which kept tokens of a row attention made key decisions, and when."""
+        with bookkeeping():
+            return late_tags(self.slots, row)
+
     # What the tagger, the observer and the user tell
 
     def pin(self, start: int, stop: int, room_tokens: int = 1) -> None:
@@ -152,6 +156,7 @@ class DecayCache(BudgetedLayers):
         to_come = {place for pin in pins for place in range(max(pin[0], slots.num_seen), pin[1])}
         check_pins(slots if slots.num_seen else None, len(to_come), room_tokens, self.config)
         self._pins = pins
+        self._drop_staged()
         if slots.num_seen:
             self._slots = slots
 
@@ -235,7 +240,10 @@ class DecayCache(BudgetedLayers):
             How many tokens each row gave up.
         """
         if self.fades:
-            return 0 if self._room() >= 0 else self._fade(self.config.fading_room_tokens)
+            if self._room() < 0:
+                return self._fade(self.config.fading_room_tokens)
+            self._pack_ahead()
+            return 0
         if not self.policy.evicts or self.tokens_kept + 1 <= self.config.high_tokens:
             return 0
         return self._evict_to(self._low_tokens())
@@ -259,30 +267,8 @@ class DecayCache(BudgetedLayers):
             raise chunk_error(num_new, self._slots, self.config)
         return self._evict_to(min(room, self._low_tokens()))
 
-    def _make_room_by_fading(self, num_new: int) -> int:
-        if self._room() >= num_new:
-            return 0
-        protected = min(self.tokens_kept, self._num_safe())
-        if num_new + protected > self.config.budget_tokens:
-            raise chunk_error(num_new, self._slots, self.config)
-        return self._fade(max(num_new, self.config.fading_room_tokens))
-
-    def _room(self) -> int:
-        return self._fading_layers[0].room
-
-    def _fade(self, room: int) -> int:
-        slots = self.slots
-        if not slots.num_kept:
-            return 0
-        with bookkeeping():
-            layers = self._fading_layers
-            move, worth = plan_move(slots, self.policy, self.config, layers, room)
-            real_positions = (slots.positions - slots.pad_lengths.unsqueeze(1)).clamp_min(0)
-            assert self._faded is not None, "a cache that fades has positions of faded tokens"
-            self._move_in_layers(move, self._faded.rotation_of(real_positions), room)
-            self._faded.set(real_positions.gather(1, move.indices)[:, : move.after.num_faded])
-        bits = torch.tensor(move.after.bits, device=worth.device)[move.after.steps(worth.device)]
-        return self._keep_slots(slots, move.indices, bits, worth)
+    def _foreseen(self) -> Slots:
+        return self.slots
 
     def _num_safe(self) -> int:
         return num_safe(self._slots, self.config)
@@ -291,8 +277,10 @@ class DecayCache(BudgetedLayers):
         return max(self.config.low_tokens, min(self.tokens_kept, self._num_safe()))
 
     def _evict_to(self, num_keep: int) -> int:
-        slots = self.slots
+        slots = self._foreseen()
         with bookkeeping():
+            if self.policy.uses_attention and self.policy.caps_regions:
+                slots = promote(slots, self.config, self.region_table)
             keys = tuple(layer.keys for layer in self._evicting)
             indices, scores = choose_kept(slots, keys, self.policy, self.config, num_keep)
             self._keep_in_layers(indices)
@@ -329,6 +317,7 @@ class DecayCache(BudgetedLayers):
         with bookkeeping():
             slots = self.slots.drop_newest(-tokens_to_remove)
             self._crop_layers(tokens_to_remove)
+            self._drop_staged()
         if self._slots is not None:
             self._slots = slots
         if self._fates is not None:
@@ -357,6 +346,7 @@ class DecayCache(BudgetedLayers):
     def _select_rows(self, rows: Tensor) -> None:
         if self.tokens_seen == 0:
             return
+        self._drop_staged()
         with bookkeeping():
             slots = self.slots.select_rows(rows)
             self._select_layer_rows(rows)
@@ -372,7 +362,7 @@ class DecayCache(BudgetedLayers):
 
         def make_layer() -> EvictingLayer:
             if faded is not None:
-                return FadingLayer(config.budget_tokens, config.fading.steps, faded, dtype)
+                return FadingLayer(config.high_tokens, config.fading.steps, faded, dtype)
             return EvictingLayer(
                 config.budget_tokens, grows_ahead=not self.policy.evicts, storage_dtype=dtype
             )
@@ -381,6 +371,7 @@ class DecayCache(BudgetedLayers):
 
     def _forget(self) -> None:
         self._slots = None
+        self._staged = None
         self._fates = None
         self._pins = ()
         self._first_pad_lengths = None

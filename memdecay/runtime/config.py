@@ -28,6 +28,9 @@ class FeedbackConfig:
         attention_floor: What a token without any attention scores, as a share of its row's mean.
         pool_width: Neighbouring slots whose attention is averaged, odd; 1 pools nothing. Words of
             several tokens stay whole that way.
+        visit_strength: How much attention slows a token's decay, see `visited_decay`; 0 for not.
+        rate_strength: How much a flood of tokens slows decay, see `adapted_decay`; 0 for not.
+        rate_reference_tokens: Tokens a forward above which that begins.
     """
 
     layers: tuple[int, ...] = ()
@@ -37,6 +40,9 @@ class FeedbackConfig:
     prior_weight: float = 0.25
     attention_floor: float = 0.05
     pool_width: int = 5
+    visit_strength: float = 0.0
+    rate_strength: float = 0.0
+    rate_reference_tokens: float = 32.0
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -49,12 +55,42 @@ class FeedbackConfig:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
         if self.pool_width % 2 == 0:
             raise ValueError(f"pool_width must be odd, got {self.pool_width}")
-        for name in ("half_life_tokens", "attention_floor"):
+        for name in ("half_life_tokens", "attention_floor", "rate_reference_tokens"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{name} must be above 0, got {value}")
-        if not (math.isfinite(self.prior_weight) and self.prior_weight >= 0):
-            raise ValueError(f"prior_weight must be 0 or above, got {self.prior_weight}")
+        for name in ("prior_weight", "visit_strength", "rate_strength"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} must be 0 or above, got {value}")
+
+
+@dataclass(frozen=True, slots=True)
+class LateTaggingConfig:
+    """How tokens that later ones keep attending to become key decisions.
+
+    Attributes:
+        max_share: Share of the budget that such tokens may be at one time; 0 turns it off.
+        min_attention: Attention, over the mean of the row, that a token must get for it.
+        min_age_tokens: Age from which it counts: attention by near neighbours says little.
+    """
+
+    max_share: float = 0.0
+    min_attention: float = 4.0
+    min_age_tokens: int = 256
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            ValueError: A value is out of its range.
+        """
+        if not 0 <= self.max_share < 1:
+            raise ValueError(f"max_share must be from 0 to below 1, got {self.max_share}")
+        if not (math.isfinite(self.min_attention) and self.min_attention > 0):
+            raise ValueError(f"min_attention must be above 0, got {self.min_attention}")
+        if self.min_age_tokens < 1:
+            raise ValueError(f"min_age_tokens must be 1 or more, got {self.min_age_tokens}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +106,9 @@ class FadingConfig:
         min_recent_bits: Bits below which the other recent tokens do not fall.
         room_share: Share of the budget that is kept free for new tokens, so that the next ones
             come in without another eviction.
+        staging_share: Share of the budget set aside for tokens that are packed ahead of a move, a
+            few layers a step, so that no step pays for all; 0 packs them in the step that needs
+            the room.
     """
 
     steps: tuple[int, ...] = (4, 2)
@@ -77,6 +116,7 @@ class FadingConfig:
     num_exact: int = 32
     min_recent_bits: int = 4
     room_share: float = 0.06
+    staging_share: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -92,6 +132,8 @@ class FadingConfig:
             raise ValueError(f"num_exact must be 0 or more, got {self.num_exact}")
         if not 0 < self.room_share < 1:
             raise ValueError(f"room_share must be above 0 and below 1, got {self.room_share}")
+        if not 0 <= self.staging_share < 1:
+            raise ValueError(f"staging_share must be from 0 to below 1, got {self.staging_share}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +161,9 @@ class CacheConfig:
         fading: How tokens lose precision, for a policy that fades.
         storage_dtype: Dtype of what is kept at full precision, ``float32``, ``bfloat16`` or
             ``float16``; None takes the model's.
+        block_tokens: Neighbouring tokens that are forgotten together as far as their guards allow,
+            for engines that keep whole blocks; 1 takes each token by itself.
+        late_tagging: How attention makes tokens key decisions.
         regions: What each region weighs, its floor and cap where tokens fade, and its floor of
             precision. Its table plays no part here: scores and decay come with the tags. Set it
             by `with_regions`, which brings the other fields in line.
@@ -136,6 +181,8 @@ class CacheConfig:
     feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
     fading: FadingConfig = field(default_factory=FadingConfig)
     storage_dtype: str | None = None
+    block_tokens: int = 1
+    late_tagging: LateTaggingConfig = field(default_factory=LateTaggingConfig)
     regions: RegionSettings = field(default_factory=RegionSettings)
 
     def __post_init__(self) -> None:
@@ -145,8 +192,9 @@ class CacheConfig:
             ValueError: A value is out of its range.
             BudgetError: The budget can't hold the protected tokens and at least one more.
         """
-        if self.budget_tokens < 1:
-            raise ValueError(f"budget_tokens must be 1 or more, got {self.budget_tokens}")
+        for name in ("budget_tokens", "block_tokens"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
         for name in ("num_sinks", "num_recent"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")

@@ -6,6 +6,7 @@ import math
 
 from torch import Tensor
 
+from memdecay.runtime.blocks import share_in_blocks
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.metadata import Slots
 from memdecay.runtime.policies import EvictionPolicy
@@ -40,4 +41,5 @@ def choose_kept(
     if policy.protects_sinks:
         is_protected = is_protected | slots.is_sink(config.num_sinks)
     shares = config.region_shares if policy.caps_regions else 1.0
-    return select_kept(scores, slots.regions, is_protected, num_keep, shares), scores
+    by_block = share_in_blocks(scores, slots.positions, config.block_tokens)
+    return select_kept(by_block, slots.regions, is_protected, num_keep, shares), scores

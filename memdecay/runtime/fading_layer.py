@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from memdecay.runtime.precision.pool import Pool
 from memdecay.runtime.precision.positions import FadedPositions
 from memdecay.runtime.precision.rotary import Rotation
 from memdecay.runtime.precision.tiers import Tier, make_tier
+from memdecay.runtime.precision.transfer import Transfer
 
 
 class FadingLayer(EvictingLayer):
@@ -101,25 +102,59 @@ class FadingLayer(EvictingLayer):
         """What each step loses, see `Tier.noise`."""
         return {**{bits: tier.noise for bits, tier in self._known_tiers().items()}, FULL_BITS: 0.0}
 
-    def move(self, move: Move, rotation: Rotation, room: int) -> None:
+    @property
+    def tiers(self) -> Mapping[int, Tier]:
+        """The steps below full precision by their bits."""
+        return self._known_tiers()
+
+    @property
+    def basis(self) -> KeyBasis:
+        """The basis of the keys; there is one once `fit_basis` was called."""
+        return self._known_basis()
+
+    def fit_basis(self, rotation: Rotation) -> None:
+        """Find the basis of the keys, if there is none yet.
+
+        Args:
+            rotation: The rotation of every kept token; all are still at full precision.
+        """
+        if self._basis is None:
+            with bookkeeping():
+                self._basis = self._fitted(rotation)
+
+    def full_states(self, transfer: Transfer) -> tuple[Tensor, Tensor]:
+        """Return keys and values ``(1, heads, n, head_dim)`` of tokens at full precision."""
+        own = transfer.rows
+        return self.keys[own][:, :, transfer.places], self.values[own][:, :, transfer.places]
+
+    def packed(self, transfer: Transfer) -> Pool:
+        """Return tokens that are packed, as they stand now."""
+        pool = self._pools[transfer.from_bits].at_rows(transfer.rows)
+        return pool.pick(transfer.places.unsqueeze(0))
+
+    def move(
+        self, move: Move, transfers: Sequence[Transfer], packed: Iterable[Pool], room: int
+    ) -> None:
         """Give tokens up and let others lose precision.
 
         Args:
             move: Which tokens stand where from now on.
-            rotation: The rotation of every kept token, in the order before the move.
+            transfers: The move taken apart, see `transfers_of`.
+            packed: The tokens of each transfer that changes their step, packed at the new one.
             room: Tokens that the buffers have room for behind those at full precision.
         """
         with bookkeeping():
-            if self._basis is None and move.after.num_faded:
-                self._basis = self._fitted(rotation)
-            pools = {}
-            for bits, start, stop in move.after.ranges():
-                indices = move.indices[:, start:stop]
-                if bits == FULL_BITS:
-                    self.capacity = stop - start + room
-                    self.keep(indices - move.before.num_faded)
-                elif stop > start:
-                    pools[bits] = self._packed(bits, indices, move.before, rotation)
+            fresh = iter(packed)
+            parts: dict[int, dict[int, list[Pool]]] = {}
+            for transfer in transfers:
+                pool = next(fresh) if transfer.changes_step else self.packed(transfer)
+                parts.setdefault(transfer.bits, {}).setdefault(transfer.row, []).append(pool)
+            pools = {
+                bits: Pool.join([Pool.join(own, dim=2) for own in by_row.values()], dim=0)
+                for bits, by_row in parts.items()
+            }
+            self.capacity = move.after.num_full + room
+            self.keep(move.indices[:, move.after.num_faded :] - move.before.num_faded)
             self._pools = pools
 
     def crop(self, tokens_to_remove: int) -> None:
@@ -191,35 +226,6 @@ class FadingLayer(EvictingLayer):
             if bits in self._pools
         )
 
-    def _packed(self, bits: int, indices: Tensor, before: Layout, rotation: Rotation) -> Pool:
-        """Gather a step's tokens from where they stand now; rows may differ in where that is."""
-        rows = []
-        for row in range(indices.shape[0]):
-            own = slice(row, row + 1)
-            parts = [
-                self._part(bits, from_bits, own, places, rotation.rows(own).pick(places + start))
-                for from_bits, start, stop in before.ranges()
-                if len(places := _inside(indices[row], start, stop))
-            ]
-            rows.append(Pool.join(parts, dim=2))
-        return Pool.join(rows, dim=0)
-
-    def _part(
-        self, bits: int, from_bits: int, row: slice, places: Tensor, rotation: Rotation
-    ) -> Pool:
-        """Return tokens of one row and one step at another or the same step."""
-        tiers, basis = self._known_tiers(), self._known_basis()
-        tier = tiers[bits]
-        if from_bits == FULL_BITS:
-            keys, values = self.keys[row, :, places], self.values[row, :, places]
-            return Pool.encode(keys, values, tier, basis, rotation)
-        stored = self._pools[from_bits].rows(torch.tensor([row.start], device=places.device))
-        stored = stored.pick(places.unsqueeze(0))
-        if from_bits == bits:
-            return stored
-        keys, values = stored.decode(tiers[from_bits], basis, rotation)
-        return Pool.encode(keys, values, tier, basis, rotation)
-
     def _fitted(self, rotation: Rotation) -> KeyBasis:
         """Fit the basis to all tokens, which are still at full precision."""
         keys = rotation.turn_back(self.keys)  # (batch, heads, n, head_dim)
@@ -241,8 +247,3 @@ class FadingLayer(EvictingLayer):
     def _known_basis(self) -> KeyBasis:
         assert self._basis is not None, "tokens are packed in a basis"
         return self._basis
-
-
-def _inside(indices: Tensor, start: int, stop: int) -> Tensor:
-    """Return the indices from ``start`` to before ``stop``, counted from ``start``."""
-    return indices[(indices >= start) & (indices < stop)] - start

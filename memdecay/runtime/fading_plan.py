@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from memdecay.classifier.regions import NUM_REGIONS
+from memdecay.runtime.blocks import share_in_blocks
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.fading import FORGOTTEN, Step, plan_fading
 from memdecay.runtime.fading_layer import FadingLayer
@@ -18,6 +19,7 @@ from memdecay.runtime.fading_regions import (
     plan_within_caps,
     region_min_bits,
 )
+from memdecay.runtime.guards import num_safe
 from memdecay.runtime.metadata import Slots
 from memdecay.runtime.policies import EvictionPolicy
 from memdecay.runtime.precision.layout import FULL_BITS, Move
@@ -47,11 +49,12 @@ def plan_move(
     """
     log_worth = config.fading.worth_exponent * score_in_text_order(slots, policy)
     log_worth = log_worth.masked_fill(slots.is_pad, -math.inf)
+    log_worth = share_in_blocks(log_worth, slots.positions, config.block_tokens)
     is_newest = slots.is_recent(config.fading.num_exact)
     is_exact = is_newest | slots.is_sink(config.num_sinks) | slots.is_pinned
     is_recent = slots.is_recent(config.num_recent)
     steps = _steps(layers)
-    budget = config.budget_tokens - room - _basis_tokens(layers)
+    budget = _limit(slots, config, room) - room - _basis_tokens(layers)
     min_bits = torch.maximum(
         torch.where(is_recent, config.fading.min_recent_bits, FORGOTTEN),
         region_min_bits(slots.regions, config.regions.min_bits),
@@ -67,6 +70,17 @@ def plan_move(
     costs = [step.cost for step in steps]
     caps = config.regions.max_shares if policy.caps_regions else (None,) * NUM_REGIONS
     return plan_within_caps(plan, log_worth, slots.regions, caps, costs, budget), log_worth
+
+
+def _limit(slots: Slots, config: CacheConfig, room: int) -> int:
+    """Return the tokens at full precision that the cache may take, the room included.
+
+    That is the high watermark without what is set aside for packing ahead, unless the protected
+    tokens and the room need more.
+    """
+    needed = room + min(slots.num_kept, num_safe(slots, config))
+    set_aside = math.ceil(config.fading.staging_share * config.budget_tokens)
+    return min(config.budget_tokens, max(config.high_tokens - set_aside, needed))
 
 
 def _region_floors(

@@ -88,7 +88,7 @@ def _broken_layers(cache: DecayCache) -> Iterator[str]:
 
 def _broken_bytes(cache: DecayCache) -> Iterator[str]:
     layers = [layer for layer in cache.layers if isinstance(layer, EvictingLayer)]
-    held = sum(layer.allocated_bytes for layer in layers)
+    held = sum(layer.allocated_bytes for layer in layers) + cache.waiting_bytes
     yield from _unless_equal("bytes accounted for and allocated", cache.allocated_bytes, held)
     budget = cache.config.budget_tokens * cache.bytes_per_token
     if cache.policy.evicts and cache.allocated_bytes > budget:

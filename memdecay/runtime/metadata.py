@@ -11,6 +11,8 @@ from torch import Tensor
 
 from memdecay.classifier.regions import NUM_REGIONS, Region, RegionTable
 
+_RATE_HALF_LIFE_TOKENS = 512
+
 
 @dataclass(frozen=True, slots=True)
 class Slots:
@@ -29,6 +31,11 @@ class Slots:
         is_template: Whether the token is the chat template's own, such as ``<|im_start|>``, shape
             ``(batch, kept)``, bool.
         is_pinned: Whether the token was pinned: it stays as it is, shape ``(batch, kept)``, bool.
+        promoted_at: Tokens seen when attention made it a key decision, shape ``(batch, kept)``,
+            int64; 0 where it never did.
+        promoted_from: Region that it had before, shape ``(batch, kept)``, int64.
+        tokens_per_forward: How many tokens forwards bring, a running average over the tokens,
+            float32 without dimensions.
         pad_lengths: Left padding of each row, shape ``(batch,)``, int64.
         num_seen: Tokens seen so far, the same in every row.
     """
@@ -41,6 +48,9 @@ class Slots:
     region_weight: Tensor
     is_template: Tensor
     is_pinned: Tensor
+    promoted_at: Tensor
+    promoted_from: Tensor
+    tokens_per_forward: Tensor
     pad_lengths: Tensor
     num_seen: int = 0
 
@@ -51,7 +61,20 @@ class Slots:
         floats = torch.zeros((batch_size, 0), dtype=torch.float32, device=device)
         pad_lengths = torch.zeros(batch_size, dtype=torch.int64, device=device)
         flags = integers.bool()
-        return cls(integers, floats, floats, integers, floats, floats, flags, flags, pad_lengths)
+        return cls(
+            positions=integers,
+            importance=floats,
+            decay=floats,
+            regions=integers,
+            attention=floats,
+            region_weight=floats,
+            is_template=flags,
+            is_pinned=flags,
+            promoted_at=integers,
+            promoted_from=integers,
+            tokens_per_forward=torch.ones((), device=device),
+            pad_lengths=pad_lengths,
+        )
 
     @property
     def num_kept(self) -> int:
@@ -67,6 +90,11 @@ class Slots:
     def is_pad(self) -> Tensor:
         """Whether each slot is padding, shape ``(batch, kept)``, bool."""
         return self.positions < self.pad_lengths.unsqueeze(1)
+
+    @property
+    def is_promoted(self) -> Tensor:
+        """Whether attention made the token a key decision, shape ``(batch, kept)``, bool."""
+        return self.promoted_at > 0
 
     def is_sink(self, num_sinks: int) -> Tensor:
         """Tell the first real tokens of every row, shape ``(batch, kept)``, bool."""
@@ -115,6 +143,12 @@ class Slots:
             region_weight=extend(self.region_weight, 0.0),
             is_template=extend(self.is_template, False),
             is_pinned=torch.cat([self.is_pinned, is_pinned], dim=1),
+            promoted_at=extend(self.promoted_at, 0),
+            promoted_from=extend(self.promoted_from, Region.ORDINARY_CONTEXT),
+            tokens_per_forward=self.tokens_per_forward.lerp(
+                torch.full_like(self.tokens_per_forward, num_new),
+                1 - 0.5 ** (num_new / _RATE_HALF_LIFE_TOKENS),
+            ),
             num_seen=num_seen,
         )
 
@@ -205,13 +239,39 @@ class Slots:
         probs = region_probs.to(self.decay)
         decay = probs @ torch.tensor(table.decays).to(probs)
         region_weight = probs @ torch.tensor(tuple(weights)).to(probs)
-        merge = self._merging(start, num_tags)
+        # What attention has found out is not taken back by a tagger that looks again.
+        merge = self._merging(start, num_tags, ~self.is_promoted)
         return replace(
             self,
             importance=merge(self.importance, importance),
             decay=merge(self.decay, decay),
             regions=merge(self.regions, probs.argmax(dim=-1)),
             region_weight=merge(self.region_weight, region_weight),
+        )
+
+    def with_promoted(self, is_promoted: Tensor, table: RegionTable, weight: float) -> Slots:
+        """Make tokens key decisions from now on.
+
+        Args:
+            is_promoted: Which, shape ``(batch, kept)``, bool.
+            table: Gives the score and the decay of a key decision.
+            weight: What the region weighs.
+        """
+        decision = table[Region.KEY_DECISION]
+
+        def fill(column: Tensor, value: float) -> Tensor:
+            return column.masked_fill(is_promoted, value)
+
+        return replace(
+            self,
+            importance=torch.where(
+                is_promoted, self.importance.clamp_min(decision.initial_score), self.importance
+            ),
+            decay=fill(self.decay, decision.decay),
+            regions=fill(self.regions, Region.KEY_DECISION),
+            region_weight=fill(self.region_weight, weight),
+            promoted_at=fill(self.promoted_at, self.num_seen),
+            promoted_from=torch.where(is_promoted, self.regions, self.promoted_from),
         )
 
     def with_template(self, start: int, is_template: Tensor) -> Slots:
@@ -245,6 +305,7 @@ class Slots:
         blended = torch.lerp(self.attention, mass, new_weight)
         return replace(self, attention=torch.where(self.attention.isnan(), mass, blended))
 
+
     def _map(self, change: Callable[[Tensor], Tensor]) -> Slots:
         return replace(
             self,
@@ -256,12 +317,18 @@ class Slots:
             region_weight=change(self.region_weight),
             is_template=change(self.is_template),
             is_pinned=change(self.is_pinned),
+            promoted_at=change(self.promoted_at),
+            promoted_from=change(self.promoted_from),
         )
 
-    def _merging(self, start: int, num_tokens: int) -> Callable[[Tensor, Tensor], Tensor]:
-        """Return what puts new values of ``num_tokens`` positions into a column."""
+    def _merging(
+        self, start: int, num_tokens: int, is_open: Tensor | None = None
+    ) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return what puts new values of ``num_tokens`` positions into a column, where open."""
         offsets = self.positions - start
         is_meant = (offsets >= 0) & (offsets < num_tokens)
+        if is_open is not None:
+            is_meant &= is_open
         offsets = offsets.clamp(0, num_tokens - 1)
 
         def merge(old: Tensor, new: Tensor) -> Tensor:

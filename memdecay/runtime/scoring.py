@@ -37,3 +37,37 @@ def log_decayed_score(importance: Tensor, decay: Tensor, age_tokens: Tensor) -> 
         Log scores, shape ``(batch, kept)``.
     """
     return torch.log(importance) - decay * age_tokens
+
+
+def visited_decay(decay: Tensor, relative_attention: Tensor, strength: float) -> Tensor:
+    """Slow the decay of tokens that are visited often: decay / (1 + strength * attention).
+
+    Args:
+        decay: Decay factor per token of age, shape ``(batch, kept)``, float.
+        relative_attention: Attention over the mean of the row, 0 or above, the same shape.
+        strength: 0 changes nothing; at 1 a token with the mean attention decays half as fast.
+
+    Returns:
+        Decay factors of the same shape, never above what came.
+    """
+    return decay / (1 + strength * relative_attention)
+
+
+def adapted_decay(
+    decay: Tensor, tokens_per_forward: Tensor, reference: float, strength: float
+) -> Tensor:
+    """Slow the decay while tokens pour in: decay * min(1, reference / rate) ^ strength.
+
+    Where a tool dumps thousands of tokens, the same few turns of conversation are thousands of
+    tokens of age; what was decided before the dump is no older for it.
+
+    Args:
+        decay: Decay factor per token of age, shape ``(batch, kept)``, float.
+        tokens_per_forward: The recent rate, see `Slots`, without dimensions.
+        reference: The rate up to which nothing changes, above 0.
+        strength: 0 changes nothing; at 1 age counts forwards of the reference's size.
+
+    Returns:
+        Decay factors of the same shape, never above what came.
+    """
+    return decay * (reference / tokens_per_forward).clamp_max(1.0) ** strength

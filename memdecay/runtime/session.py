@@ -249,8 +249,12 @@ class Session:
         self._pinned.add(message)
 
     def explain(self) -> tuple[ExplainedSpan, ...]:
-        """Tell which stretches of text faded or were forgotten, when, and with which score."""
-        return explain(self.cache.fates(), self.token_ids, self.llm.tokenizer)
+        """Tell which stretches of text faded or were forgotten, when, and with which score.
+
+        Stretches that later tokens' attention made key decisions are among them.
+        """
+        cache = self.cache
+        return explain(cache.fates(), cache.late_tags(), self.token_ids, self.llm.tokenizer)
 
     def stats(self) -> SessionStats:
         """Return what was seen, kept and evicted, and how long it took."""

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from memdecay.classifier.regions import Region
 from memdecay.runtime.cache import DecayCache
 
+MOST_SNAPSHOTS = 4096
+"""Snapshots that are kept; where one more comes, every other of them goes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -37,6 +40,7 @@ class SessionStats:
         tokens_kept: Tokens that the cache still holds; the others were evicted.
         kept_per_region: Tokens kept, by region name.
         evicted_per_region: Tokens evicted, by the region they had when they went.
+        late_tagged: Tokens kept that later tokens' attention made key decisions.
         kv_bytes: Bytes of the cache's buffers.
         peak_kv_bytes: Most bytes of buffers at one time.
         full_cache_bytes: Bytes that all tokens seen would take.
@@ -44,13 +48,14 @@ class SessionStats:
             watching attention, evicting, sampling); None before the first.
         prefill_ms_per_token: The same for tokens read in chunks.
         history: Snapshots, oldest first: after each chunk, every few decoded tokens and at the
-            end of each reply.
+            end of each reply; fewer of the older ones where they would be too many.
     """
 
     tokens_seen: int
     tokens_kept: int
     kept_per_region: Mapping[str, int]
     evicted_per_region: Mapping[str, int]
+    late_tagged: int
     kv_bytes: int
     peak_kv_bytes: int
     full_cache_bytes: int
@@ -103,6 +108,9 @@ class Meter:
 
     def take_snapshot(self) -> None:
         """Add the cache's present state to the history."""
+        if len(self._history) == MOST_SNAPSHOTS:
+            # A session may go on for weeks: every other one tells the same story.
+            self._history = self._history[1::2]
         cache = self._cache
         self._history.append(
             Snapshot(
@@ -121,6 +129,7 @@ class Meter:
             tokens_kept=cache.tokens_kept,
             kept_per_region=_by_name(cache.kept_per_region()),
             evicted_per_region=_by_name(cache.evicted_per_region()),
+            late_tagged=int(cache.slots.is_promoted.sum()),
             kv_bytes=cache.allocated_bytes,
             peak_kv_bytes=cache.peak_bytes,
             full_cache_bytes=cache.bytes_per_token * cache.tokens_seen,

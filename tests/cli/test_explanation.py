@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,14 @@ def test_newest_changes_come_first_and_hostile_text_is_tamed() -> None:
     assert "2 bits" in text
     assert "[red]a·[0m·b" in text
     assert not re.search(r"\b100\b", text)
+
+
+def test_a_decision_found_late_says_what_it_was() -> None:
+    found = replace(span(0, 100, bits=16), promoted_from=Region.TOOL_SUMMARY)
+
+    text = " ".join(printed([found], 1).split())
+
+    assert "found by attention, was tool_summary" in text
 
 
 def test_run_explains_and_pins(labelled: Path, tiny_model: Path, command: RunCommand) -> None:

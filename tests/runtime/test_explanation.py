@@ -8,7 +8,7 @@ import torch
 from memdecay.classifier.errors import BudgetError
 from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.regions import Region, RegionTable
-from memdecay.runtime.config import CacheConfig
+from memdecay.runtime.config import CacheConfig, LateTaggingConfig
 from memdecay.runtime.fates import Fates
 from memdecay.runtime.metadata import Slots
 from memdecay.runtime.session import Session
@@ -148,3 +148,16 @@ def test_fates_follow_rows_and_crops() -> None:
     swapped = fates.select_rows(torch.tensor([1, 0]))
     assert swapped.spans(0) == fates.spans(1)
     assert [(fate.start, fate.stop) for fate in fates.first(2).spans(1)] == [(1, 2)]
+
+
+def test_decisions_found_by_attention_are_told_and_counted(llm: LanguageModel) -> None:
+    late = LateTaggingConfig(max_share=0.1, min_attention=1.0, min_age_tokens=24)
+    session = Session(llm, CacheConfig(96, num_recent=12, late_tagging=late))
+
+    session.feed([FACT, *CHATTER])
+
+    found = [span for span in session.explain() if span.promoted_from is not None]
+    assert 0 < sum(span.stop - span.start for span in found) <= 9
+    assert sum(span.stop - span.start for span in found) == session.stats().late_tagged
+    assert {span.region for span in found} == {Region.KEY_DECISION}
+    assert all(not span.is_forgotten and span.text for span in found)

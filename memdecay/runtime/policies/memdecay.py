@@ -11,7 +11,7 @@ from memdecay.runtime.config import FeedbackConfig
 from memdecay.runtime.metadata import Slots
 from memdecay.runtime.policies.attention import pool, relative_attention
 from memdecay.runtime.policies.base import AS_CONFIGURED, Observation
-from memdecay.runtime.scoring import log_decayed_score
+from memdecay.runtime.scoring import adapted_decay, log_decayed_score, visited_decay
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,12 @@ class MemdecayPolicy:
 
     The attention is the running average in `Slots.attention`, averaged over neighbouring slots.
     A token that is visited keeps its score while its region's part fades, so it fades more slowly
-    than one that nobody reads. A token not observed yet counts as average. Without tags every
-    token is ordinary context, and age takes the region's place. The weight is the mean over the
-    regions' probabilities, so it bends the ranking as far as the tagger is sure, and attention that
-    is clear enough overrules it. The chat template's own tokens have a weight of their own.
+    than one that nobody reads. `FeedbackConfig.visit_strength` and ``rate_strength`` slow the
+    decay itself, for visited tokens and while tokens pour in. A token not observed yet counts as
+    average. Without tags every token is ordinary context, and age takes the region's place. The
+    weight is the mean over the regions' probabilities, so it bends the ranking as far as the
+    tagger is sure, and attention that is clear enough overrules it. The chat template's own tokens
+    have a weight of their own.
 
     Attributes:
         feedback: Floor, exponent w and pooling width.
@@ -45,8 +47,15 @@ class MemdecayPolicy:
 
     def score(self, slots: Slots, keys: tuple[Tensor, ...]) -> Tensor:  # noqa: ARG002
         """Return the logarithm of the score above."""
-        attention = pool(relative_attention(slots), self.feedback.pool_width)
-        prior = log_decayed_score(slots.importance, slots.decay, slots.ages)
-        floor = self.feedback.attention_floor
+        feedback = self.feedback
+        attention = pool(relative_attention(slots), feedback.pool_width)
+        decay = adapted_decay(
+            visited_decay(slots.decay, attention, feedback.visit_strength),
+            slots.tokens_per_forward,
+            feedback.rate_reference_tokens,
+            feedback.rate_strength,
+        )
+        prior = log_decayed_score(slots.importance, decay, slots.ages)
+        known = torch.log(feedback.attention_floor + attention)
         weight = torch.where(slots.is_template, self.template_weight, slots.region_weight)
-        return torch.log(floor + attention) + self.feedback.prior_weight * prior + weight
+        return known + feedback.prior_weight * prior + weight

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -48,6 +49,16 @@ class KeyBasis:
         _, directions = torch.linalg.eigh(scatter + _SHRINKAGE_TOKENS * equal)
         # Rounded as they are counted: two bytes a number.
         return cls(_rounded(mean), _rounded(directions.flip(-1)).contiguous())
+
+    @classmethod
+    def join(cls, bases: Sequence[KeyBasis]) -> KeyBasis:
+        """Put the heads of several layers side by side."""
+        if len(bases) == 1:
+            return bases[0]
+        return cls(
+            torch.cat([basis.mean for basis in bases]),
+            torch.cat([basis.directions for basis in bases]),
+        )
 
     @property
     def nbytes(self) -> int:

@@ -77,9 +77,21 @@ class Pool:
         """Return these rows, ``rows`` of shape ``(new_batch,)``, int64."""
         return Pool(self.keys.index_select(0, rows), self.values.index_select(0, rows))
 
+    def at_rows(self, rows: slice) -> Pool:
+        """Return a run of rows, without copying them."""
+        return Pool(self.keys[rows], self.values[rows])
+
+    def split_heads(self, nums_heads: Sequence[int]) -> list[Pool]:
+        """Return the pools of runs of heads, each in tensors of its own."""
+        keys, values = self.keys.split([*nums_heads], 1), self.values.split([*nums_heads], 1)
+        return [
+            Pool(own_keys.clone(), own_values.clone())
+            for own_keys, own_values in zip(keys, values, strict=True)
+        ]
+
     @classmethod
     def join(cls, pools: Sequence[Pool], dim: int) -> Pool:
-        """Put pools one behind the other along rows (0) or tokens (2)."""
+        """Put pools one behind the other along rows (0), heads (1) or tokens (2)."""
         if len(pools) == 1:
             return pools[0]
         return cls(

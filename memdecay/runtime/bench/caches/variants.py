@@ -26,6 +26,20 @@ MODIFIERS: Mapping[str, Callable[[CacheConfig], CacheConfig]] = MappingProxyType
             max_share_per_region=None,
             regions=replace(config.regions, max_shares=(None,) * NUM_REGIONS),
         ),
+        "watermarks": lambda config: replace(config, high_watermark=0.8, low_watermark=0.7),
+        "blocks": lambda config: replace(config, block_tokens=16),
+        "late-tagging": lambda config: replace(
+            config, late_tagging=replace(config.late_tagging, max_share=0.05)
+        ),
+        "visits": lambda config: replace(
+            config, feedback=replace(config.feedback, visit_strength=1.0)
+        ),
+        "floods": lambda config: replace(
+            config, feedback=replace(config.feedback, rate_strength=1.0)
+        ),
+        "pack-ahead": lambda config: replace(
+            config, fading=replace(config.fading, staging_share=0.03)
+        ),
     }
 )
 """What an ablation changes in the cache's configuration, by name."""
