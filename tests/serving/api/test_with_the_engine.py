@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from openai import OpenAI
+from openai import BadRequestError, NotFoundError, OpenAI
 
 from memdecay.classifier.llm import LanguageModel
 from memdecay.runtime.config import CacheConfig
@@ -15,7 +15,7 @@ from memdecay.serving.api.config import ServerConfig
 from memdecay.serving.api.keys import add_key, load_keys
 from memdecay.serving.engine.config import EngineConfig
 from memdecay.serving.engine.engine import Engine
-from tests.serving.api.conftest import WEATHER_TOOL, client_of, running_server
+from tests.serving.api.conftest import WEATHER_TOOL, client_of, running_server, wait_until
 from tests.tiny import NATIVE_TOOLS, STRICT, tiny_language_model
 
 CACHE = CacheConfig(budget_tokens=160, num_recent=32, low_watermark=0.7)
@@ -92,6 +92,44 @@ def test_prompt_is_counted_as_it_is_billed(clients: tuple[OpenAI, OpenAI]) -> No
     base = str(clients[0].base_url).removesuffix("/v1/")
     counted: Any = clients[0].post(f"{base}/tokenize", body={"messages": messages}, cast_to=object)
     assert counted["count"] == ask(clients[0], messages).usage.prompt_tokens
+
+
+def status(client: OpenAI) -> Any:
+    return client.get("/status", cast_to=object)
+
+
+def test_client_that_goes_in_a_stream_costs_nobody_anything(
+    clients: tuple[OpenAI, OpenAI],
+) -> None:
+    alice, bob = clients
+    question = [SYSTEM, {"role": "user", "content": "Is anybody there?"}]
+    before = ask(bob, question, extra_body={"session_id": "before"})
+    stream = ask(alice, question, max_tokens=1500, stream=True, extra_body={"session_id": "gone"})
+    next(iter(stream))
+    stream.close()
+    beside = ask(bob, question, extra_body={"session_id": "beside"})
+    assert beside.choices[0].message.content == before.choices[0].message.content
+    wait_until(lambda: status(alice)["num_running"] == 0)
+    for client in clients:
+        listed: Any = client.get("/sessions", cast_to=object)
+        for session in listed["data"]:
+            client.delete(f"/sessions/{session['id']}", cast_to=object)
+    device = status(alice)["tiers"]["device"]
+    assert (device["num_sessions"], device["used_bytes"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("words " * 3000, "more than the model's context"), ("words " * 100, "newest user message")],
+)
+def test_oversize_prompt_is_refused_and_leaves_nothing(
+    clients: tuple[OpenAI, OpenAI], content: str, message: str
+) -> None:
+    with pytest.raises(BadRequestError, match=message) as refused:
+        ask(clients[0], [{"role": "user", "content": content}], extra_body={"session_id": "big"})
+    assert refused.value.code == "context_length_exceeded"
+    with pytest.raises(NotFoundError):
+        clients[0].get("/sessions/big", cast_to=object)
 
 
 SMALL = CacheConfig(budget_tokens=300, num_recent=32, low_watermark=0.7, policy="region")
