@@ -68,7 +68,7 @@ def test_labels_are_audited(
     )
     assert audited.exit_code == 0, audited.err
     assert "doubtful labels written" in audited.out
-    assert out.read_text().startswith("# Labels that later attention contradicts")
+    assert out.read_text().startswith("# Labels that attention or the rules contradict")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Labels that later attention contradicts: suspects of error, and decisions that came late."""
+"""Labels that attention or the rules contradict: suspects of error, and late decisions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from memdecay.classifier.regions import Region
 from memdecay.data.hindsight.measured import MeasuredTrace
+from memdecay.data.hindsight.second_opinion import Opinion, doubted_by_rules
 from memdecay.data.hindsight.segments import VisitedSegment, visited_segments
 
 _PASSING = (Region.RECENT_DIALOGUE, Region.ORDINARY_CONTEXT)
@@ -27,6 +28,9 @@ class Doubt(Enum):
     VISITED = "visited"
     """Labelled as passing, yet looked back at far more than usual."""
 
+    RULES = "rules"
+    """The rules see another region."""
+
     UNVISITED = "unvisited"
     """Labelled as lasting, yet hardly looked back at."""
 
@@ -40,11 +44,13 @@ class AuditConfig:
         tail: Share of all segments at either end whose visits are out of the ordinary, above 0 and
             at most a half.
         min_factor: How many times more or less than usual the visits must be at least, above 1.
+        rules_share: Share of all labelled spans that the rules may doubt at most, 0 to 1.
     """
 
     min_age: int = 64
     tail: float = 0.05
     min_factor: float = 1.5
+    rules_share: float = 0.05
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -58,11 +64,13 @@ class AuditConfig:
             raise ValueError(f"tail must be above 0 and at most 0.5, got {self.tail}")
         if not (math.isfinite(self.min_factor) and self.min_factor > 1):
             raise ValueError(f"min_factor must be above 1, got {self.min_factor}")
+        if not 0 <= self.rules_share <= 1:
+            raise ValueError(f"rules_share must be from 0 to 1, got {self.rules_share}")
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A stretch of text whose label attention contradicts.
+    """A stretch of text whose label is contradicted.
 
     Attributes:
         trace_id: Its trace.
@@ -73,9 +81,11 @@ class Suspect:
         end: Its end.
         region: Its label.
         doubt: What speaks against it.
-        visits: Attention over what is usual at its ages.
+        visits: Attention over what is usual at its ages; None where the rules contradict.
         decision_visits: The same from later key decisions alone; None where too few followed.
         text: The stretch itself.
+        rules_region: The region that the rules see; None where attention contradicts.
+        rules_belief: The rules' belief in the label, above 0 and at most 1.
     """
 
     trace_id: str
@@ -86,21 +96,30 @@ class Suspect:
     end: int
     region: Region
     doubt: Doubt
-    visits: float
+    visits: float | None
     decision_visits: float | None
     text: str
+    rules_region: Region | None = None
+    rules_belief: float | None = None
 
     @property
     def strength(self) -> float:
-        """How far from usual the visits are, in doublings."""
+        """How far from usual the visits are, in doublings, or the rules' surprise in bits."""
+        if self.rules_belief is not None:
+            return -math.log2(self.rules_belief)
         visits = self.visits
         if self.doubt is Doubt.LATE_DECISION and self.decision_visits is not None:
             visits = self.decision_visits
-        return abs(math.log2(visits))
+        return 0.0 if visits is None else abs(math.log2(visits))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the suspect as plain data for JSON."""
-        names = {"region": self.region.label, "doubt": self.doubt.value}
+        seen = self.rules_region
+        names = {
+            "region": self.region.label,
+            "doubt": self.doubt.value,
+            "rules_region": None if seen is None else seen.label,
+        }
         return asdict(self) | names | {"strength": round(self.strength, 3)}
 
 
@@ -112,7 +131,8 @@ class Audit:
         num_traces: Traces read.
         num_segments: Segments judged, by region label.
         median_visits: Median visits of the judged segments, by region label.
-        suspects: The doubted labels, the strongest doubts first.
+        suspects: The doubted labels: those of the rules, then those of attention, the strongest
+            doubts first.
     """
 
     num_traces: int
@@ -122,12 +142,14 @@ class Audit:
 
 
 def audit_labels(traces: Iterable[MeasuredTrace], config: AuditConfig | None = None) -> Audit:
-    """Find labels that later attention contradicts.
+    """Find labels that later attention or the rules contradict.
 
     A segment is doubted if its visits lie in the outer tail of all segments and are some times
     more or less than usual: at the upper end where its label is a passing one (recent_dialogue,
     ordinary_context), at the lower end where it is a lasting one (key_decision, tool_summary).
-    Standing instructions are never doubted: models obey them without looking back at them.
+    Standing instructions are never doubted so: models obey them without looking back at them.
+
+    The rules doubt spans whose label they believe in least, see `doubted_by_rules`.
 
     Args:
         traces: Labelled traces with their attention.
@@ -143,7 +165,9 @@ def audit_labels(traces: Iterable[MeasuredTrace], config: AuditConfig | None = N
         for segment in own
         if (doubt := _doubt(segment, bounds)) is not None
     ]
-    suspects.sort(key=lambda suspect: -suspect.strength)
+    labelled = [measured.aligned.trace for measured, _ in found]
+    suspects += map(_rule_suspect, doubted_by_rules(labelled, config.rules_share))
+    suspects.sort(key=lambda suspect: (suspect.doubt is not Doubt.RULES, -suspect.strength))
     visits = {
         region: [segment.visits for segment in segments if segment.region is region]
         for region in Region
@@ -211,4 +235,24 @@ def _suspect(measured: MeasuredTrace, segment: VisitedSegment, doubt: Doubt) -> 
         visits=segment.visits,
         decision_visits=segment.decision_visits,
         text=message.content[segment.start : segment.end],
+    )
+
+
+def _rule_suspect(opinion: Opinion) -> Suspect:
+    trace, span = opinion.trace, opinion.span
+    message = trace.messages[span.message]
+    return Suspect(
+        trace_id=trace.id,
+        source=trace.source,
+        message=span.message,
+        role=message.role,
+        start=span.start,
+        end=span.end,
+        region=span.region,
+        doubt=Doubt.RULES,
+        visits=None,
+        decision_visits=None,
+        text=message.content[span.start : span.end],
+        rules_region=opinion.region,
+        rules_belief=opinion.belief,
     )

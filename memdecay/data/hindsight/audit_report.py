@@ -11,6 +11,7 @@ from memdecay.data.hindsight.audit import Audit, Doubt, Suspect
 
 _MAX_CHARACTERS = 300
 _MEANING = {
+    Doubt.RULES: "the rules see another region",
     Doubt.LATE_DECISION: "labelled as passing, but later decisions keep looking at it",
     Doubt.VISITED: "labelled as passing, but looked back at far more than usual",
     Doubt.UNVISITED: "labelled as lasting, but hardly looked back at",
@@ -34,13 +35,13 @@ def write_audit(audit: Audit, path: Path) -> None:
 def audit_markdown(audit: Audit) -> str:
     """Return the whole audit as Markdown."""
     parts = [
-        "# Labels that later attention contradicts",
-        f"{len(audit.suspects)} of {sum(audit.num_segments.values())} segments of "
-        f"{audit.num_traces} traces. Visits: attention from a distance over what is usual at the "
-        "same ages; 1 is as usual.",
+        "# Labels that attention or the rules contradict",
+        f"{len(audit.suspects)} doubts; {sum(audit.num_segments.values())} segments of "
+        f"{audit.num_traces} traces had enough text behind them. Visits: attention from a distance "
+        "over what is usual at the same ages; 1 is as usual.",
         _region_table(audit),
     ]
-    for doubt in Doubt:
+    for doubt in (Doubt.RULES, *(doubt for doubt in Doubt if doubt is not Doubt.RULES)):
         own = [suspect for suspect in audit.suspects if suspect.doubt is doubt]
         if own:
             parts.append(f"## {doubt.value} ({len(own)}): {_MEANING[doubt]}")
@@ -59,17 +60,23 @@ def _region_table(audit: Audit) -> str:
 
 
 def _entry(suspect: Suspect) -> str:
-    by_decisions = (
-        "" if suspect.decision_visits is None else f", {suspect.decision_visits:.2f} from decisions"
-    )
     place = (
         f"{suspect.trace_id}, message {suspect.message} ({suspect.role}), "
         f"{suspect.start}-{suspect.end}"
     )
-    head = f"**{suspect.region.label}**, visits {suspect.visits:.2f}{by_decisions}: {place}"
+    head = f"**{suspect.region.label}**, {_evidence(suspect)}: {place}"
     # Four spaces make code of every line, whatever stands in it.
     lines = _excerpt(suspect.text).splitlines() or [""]
     return "\n".join([head, "", *(f"    {line}" for line in lines)])
+
+
+def _evidence(suspect: Suspect) -> str:
+    if suspect.rules_region is not None:
+        return f"rules say **{suspect.rules_region.label}**"
+    by_decisions = (
+        "" if suspect.decision_visits is None else f", {suspect.decision_visits:.2f} from decisions"
+    )
+    return f"visits {suspect.visits:.2f}{by_decisions}"
 
 
 def _excerpt(text: str) -> str:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memdecay.classifier.hindsight import AgeBuckets
 from memdecay.classifier.llm import LanguageModel
@@ -22,6 +25,7 @@ from memdecay.data.hindsight.measured import (
     align_trace,
     measure_traces,
 )
+from memdecay.data.hindsight.second_opinion import doubted_by_rules
 from memdecay.data.hindsight.segments import visited_segments
 from memdecay.data.trace import Message, Span, Trace
 from tests.data.hindsight.measured import LiftOf, lines_trace, measure_with
@@ -105,7 +109,7 @@ def audit_of(llm: LanguageModel) -> Audit:
     one = measured(llm, trace, lift_of)
     late = sorted(tokens_of_line(aligned, 15))
     one.received.lifts[1][late] *= 20.0  # From decisions alone.
-    return audit_labels([one], AuditConfig(min_age=16))
+    return audit_labels([one], AuditConfig(rules_share=0, min_age=16))
 
 
 def test_forgotten_decisions_and_favourite_context_are_doubted(llm: LanguageModel) -> None:
@@ -125,13 +129,13 @@ def test_standing_instructions_are_never_doubted(llm: LanguageModel) -> None:
     trace = lines_trace("rules", [Region.SYSTEM_INSTRUCTION] * 40)
     generator = np.random.default_rng(0)
     one = measured(llm, trace, lambda _, ages: np.full_like(ages, generator.exponential()))
-    assert audit_labels([one], AuditConfig(min_age=16)).suspects == ()
+    assert audit_labels([one], AuditConfig(rules_share=0, min_age=16)).suspects == ()
 
 
 def test_an_audit_of_nothing_finds_nothing() -> None:
     audit = audit_labels([])
     assert audit.suspects == ()
-    assert "0 of 0 segments" in audit_markdown(audit)
+    assert "0 doubts; 0 segments of 0 traces" in audit_markdown(audit)
 
 
 def test_sinks_and_template_tokens_are_not_judged(llm: LanguageModel) -> None:
@@ -166,7 +170,7 @@ def test_hostile_text_stays_a_block_of_code_in_markdown(llm: LanguageModel) -> N
     one = measured(
         llm, trace, lambda token, ages: np.full_like(ages, 1.0 + 9 * (token in favoured))
     )
-    text = audit_markdown(audit_labels([one], AuditConfig(min_age=16)))
+    text = audit_markdown(audit_labels([one], AuditConfig(rules_share=0, min_age=16)))
     assert "\x1b" not in text
     assert all(row.startswith("    ") for row in text.splitlines() if "<b>" in row)
 
@@ -178,6 +182,8 @@ def test_hostile_text_stays_a_block_of_code_in_markdown(llm: LanguageModel) -> N
         ({"tail": 0.0}, "tail must be above 0"),
         ({"tail": 0.6}, "at most 0.5"),
         ({"min_factor": 1.0}, "min_factor must be above 1"),
+        ({"rules_share": -0.1}, "rules_share must be from 0 to 1"),
+        ({"rules_share": 1.1}, "rules_share must be from 0 to 1"),
     ],
 )
 def test_senseless_settings_are_refused(options: dict[str, Any], match: str) -> None:
@@ -205,3 +211,57 @@ def test_cutting_to_messages_keeps_whole_ones_with_their_labels(llm: LanguageMod
     assert cut.messages == messages[:5]
     assert [span.message for span in cut.spans] == [0, 1, 2, 3, 4]
     assert cut_to_messages(trace, llm, 3) is None
+
+
+def tool_trace(name: str, label: Region) -> Trace:
+    """Return a trace whose rules are sure of every message; the calls' label is given."""
+    contents = (
+        ("system", "You are a helpful agent. You must always answer in English."),
+        ("user", "Please find the order number of Ada Lovelace."),
+        ("assistant", 'Action: search\nAction Input: {"name": "Ada Lovelace"}'),
+        ("user", "Thank you, goodbye!"),
+    )
+    regions = (Region.SYSTEM_INSTRUCTION, Region.RECENT_DIALOGUE, label, Region.RECENT_DIALOGUE)
+    return Trace(
+        name,
+        tuple(Message(role, text) for role, text in contents),
+        spans=tuple(
+            Span(index, 0, len(text), region)
+            for index, ((_, text), region) in enumerate(zip(contents, regions, strict=True))
+        ),
+    )
+
+
+def test_a_label_that_the_rules_contradict_is_doubted(llm: LanguageModel) -> None:
+    traces = [tool_trace(f"t{index}", Region.TOOL_SUMMARY) for index in range(4)]
+    traces.append(tool_trace("wrong", Region.RECENT_DIALOGUE))
+    doubts = doubted_by_rules(traces, 1 / 20)
+    assert [(found.trace.id, found.span.message) for found in doubts] == [("wrong", 2)]
+    assert doubts[0].region is Region.TOOL_SUMMARY
+    assert doubts[0].surprise > 1
+    assert doubted_by_rules(traces, 0.0) == ()
+    assert all(found.region is not found.span.region for found in doubted_by_rules(traces, 1.0))
+
+    all_alike = [measured(llm, trace, lambda _, ages: fading(ages)) for trace in traces]
+    audit = audit_labels(all_alike, AuditConfig(min_age=1))
+    (suspect,) = audit.suspects
+    assert (suspect.trace_id, suspect.doubt) == ("wrong", Doubt.RULES)
+    assert suspect.to_dict()["rules_region"] == "tool_summary"
+    assert suspect.strength == pytest.approx(doubts[0].surprise)
+    assert "rules say **tool_summary**" in audit_markdown(audit)
+
+
+@given(
+    cuts=st.lists(st.integers(0, 60), min_size=2, max_size=6, unique=True),
+    region=st.sampled_from(Region),
+)
+def test_any_span_gets_an_opinion_and_beliefs_are_shares(cuts: list[int], region: Region) -> None:
+    text = "Thought: I will look.\nObservation: it rains.\nSo be it, then.\n"
+    places = sorted(cuts)
+    spans = tuple(
+        Span(1, start, end, region) for start, end in pairwise(places) if end <= len(text)
+    )
+    trace = Trace("t", (Message("user", ""), Message("assistant", text)), spans=spans)
+    for opinion in doubted_by_rules([trace], 1.0):
+        assert 0 < opinion.belief < 1
+        assert opinion.span in spans
