@@ -13,6 +13,7 @@ from memdecay.classifier.llm import LanguageModel, load_llm
 from memdecay.classifier.pretrained import DEFAULT_NAME, classifier_folder
 from memdecay.classifier.region_settings import RegionSettings
 from memdecay.classifier.storage import check_writable
+from memdecay.cli.cache_options import ForesightOption, load_foresight
 from memdecay.cli.config_file import ConfigOption
 from memdecay.cli.console import output_console, progress_bar
 from memdecay.cli.options import DeviceOption, DtypeOption, ModelOption, option_errors
@@ -25,6 +26,7 @@ from memdecay.runtime.bench.quality.case import QualityCase, prepare_case
 from memdecay.runtime.bench.quality.config import QualityConfig
 from memdecay.runtime.bench.quality.run import Places, QualityBenchmark
 from memdecay.runtime.bench.report.write import quality_table, write_report
+from memdecay.runtime.config import PACKAGED
 from memdecay.runtime.policies import POLICIES
 from memdecay.runtime.rule_tagger import RuleTagger
 from memdecay.runtime.tagger import RegionTagger
@@ -70,6 +72,7 @@ def quality(
         ),
     ] = None,
     regions: RegionsOption = None,
+    foresight: ForesightOption = PACKAGED,
     select: Annotated[
         Path | None,
         typer.Option(
@@ -182,12 +185,14 @@ def quality(
         artifact = load_artifact(classifier_folder(Path(classifier), model))
     llm = load_llm(model, dtype, device)
     cases = _cases(traces, select, min_tokens, max_tokens, limit, llm, quality_config)
+    head = load_foresight(foresight, llm)
     contestants = Contestants(
         llm,
         quality_config,
         _taggers(artifact, settings, llm),
         "none" if classifier is None else BY_RULES if artifact is None else BY_CLASSIFIER,
         settings,
+        head,
     )
     benchmark = QualityBenchmark(
         contestants,

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from memdecay.runtime.config import CacheConfig
+from memdecay.classifier.errors import ArtifactError
+from memdecay.classifier.fingerprint import llm_fingerprint
+from memdecay.classifier.llm import LanguageModel
+from memdecay.runtime.config import PACKAGED, CacheConfig
+from memdecay.runtime.foresight.head import ForesightHead
+from memdecay.runtime.foresight.head_file import load_head
+from memdecay.runtime.foresight.packaged import packaged_head
 
+NO_FORESIGHT = "none"
 _PANEL = "Cache"
 
 BlockTokensOption = Annotated[
@@ -37,6 +45,40 @@ PackAheadOption = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+
+ForesightOption = Annotated[
+    str,
+    typer.Option(
+        "--foresight",
+        help="What foresees a token's use from its keys and values: "
+        f"[bold]{PACKAGED}[/bold] for the head that comes with the embedded model, a file of "
+        f"`memdecay foresee`, or [bold]{NO_FORESIGHT}[/bold] to go by attention alone.",
+        rich_help_panel=_PANEL,
+    ),
+]
+
+
+def load_foresight(choice: str, llm: LanguageModel) -> ForesightHead | None:
+    """Return the head that was chosen, None for none.
+
+    Args:
+        choice: `PACKAGED`, `NO_FORESIGHT` or a file.
+        llm: The language model.
+
+    Raises:
+        ArtifactError: The file is no head, or one for another language model.
+    """
+    if choice == NO_FORESIGHT:
+        return None
+    if choice == PACKAGED:
+        return packaged_head(llm)
+    head = load_head(Path(choice))
+    if head.model != llm_fingerprint(llm.model):
+        raise ArtifactError(
+            f"{choice} was made for another language model than {llm.name}; make one with "
+            f"`memdecay foresee --model {llm.name}`, or give --foresight {NO_FORESIGHT}"
+        )
+    return head
 
 
 def with_cache_options(

@@ -19,8 +19,10 @@ from memdecay.classifier.regions import REGION_LABELS
 from memdecay.classifier.storage import check_writable, write_text_atomically
 from memdecay.cli.cache_options import (
     BlockTokensOption,
+    ForesightOption,
     LateTaggingOption,
     PackAheadOption,
+    load_foresight,
     with_cache_options,
 )
 from memdecay.cli.config_file import ConfigOption
@@ -47,7 +49,7 @@ from memdecay.cli.tagger import (
     make_tagger,
 )
 from memdecay.cli.traces import pick_trace
-from memdecay.runtime.config import CacheConfig
+from memdecay.runtime.config import PACKAGED, CacheConfig
 from memdecay.runtime.policies import POLICIES
 from memdecay.runtime.sampling import SamplingConfig
 from memdecay.runtime.session import Reply, Session
@@ -139,6 +141,7 @@ def run(
     ] = _DEFAULTS.max_region_share,
     block_tokens: BlockTokensOption = _DEFAULTS.block_tokens,
     late_tagging: LateTaggingOption = _DEFAULTS.late_tagging.max_share,
+    foresight: ForesightOption = PACKAGED,
     pack_ahead: PackAheadOption = _DEFAULTS.fading.staging_share,
     regions: RegionsOption = None,
     model: ModelOption = "smollm2",
@@ -197,6 +200,7 @@ def run(
     recorded = pick_trace(trace, trace_id, index) if trace is not None else None
     artifact = load_artifact(classifier) if classifier is not None else None
     llm = load_llm(model, dtype, device)
+    cache_config = dataclasses.replace(cache_config, foresight=load_foresight(foresight, llm))
     session = Session(llm, cache_config, make_tagger(tagger, artifact, region_settings, llm))
     if recorded is not None:
         messages = [message.to_openai() for message in recorded.messages]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,8 +20,10 @@ from memdecay.classifier.region_settings import RegionSettings
 from memdecay.cli.byte_sizes import parse_bytes
 from memdecay.cli.cache_options import (
     BlockTokensOption,
+    ForesightOption,
     LateTaggingOption,
     PackAheadOption,
+    load_foresight,
     with_cache_options,
 )
 from memdecay.cli.config_file import ConfigOption
@@ -34,7 +37,7 @@ from memdecay.cli.tagger import (
     load_regions,
     make_tagger,
 )
-from memdecay.runtime.config import CacheConfig
+from memdecay.runtime.config import PACKAGED, CacheConfig
 from memdecay.runtime.policies import POLICIES
 from memdecay.serving.api.config import ServerConfig, check_host
 from memdecay.serving.api.keys import add_key, load_keys
@@ -101,6 +104,7 @@ def serve(
     ] = _CACHE.low_watermark,
     block_tokens: BlockTokensOption = _CACHE.block_tokens,
     late_tagging: LateTaggingOption = _CACHE.late_tagging.max_share,
+    foresight: ForesightOption = PACKAGED,
     pack_ahead: PackAheadOption = _CACHE.fading.staging_share,
     max_sessions: Annotated[
         int, typer.Option("--max-sessions", min=1, help="Sessions on the device.")
@@ -228,6 +232,8 @@ def serve(
 
     with listen(host, port) as listener:
         llm = load_llm(model, dtype, device)
+        cache = replace(engine_config.cache, foresight=load_foresight(foresight, llm))
+        engine_config = replace(engine_config, cache=cache)
         engine = Engine(llm, engine_config, _tagger(tagger, classifier, settings, llm))
         app = create_app(engine, server_config, keys)
         if log_format == "json":

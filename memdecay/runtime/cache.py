@@ -16,6 +16,7 @@ from memdecay.runtime.eviction import choose_kept
 from memdecay.runtime.fading_cache import FadingCache
 from memdecay.runtime.fading_layer import FadingLayer
 from memdecay.runtime.fates import Fate, Fates, bits_after
+from memdecay.runtime.foresight.norms import log_norms
 from memdecay.runtime.guards import check_pins, chunk_error, num_safe
 from memdecay.runtime.late_tagging import LateTag, late_tags, promote
 from memdecay.runtime.layer import EvictingLayer, bookkeeping
@@ -268,7 +269,16 @@ class DecayCache(FadingCache):
         return self._evict_to(min(room, self._low_tokens()))
 
     def _foreseen(self) -> Slots:
-        return self.slots
+        """Look at the tokens that have come since the last time, all still at full precision."""
+        slots, head = self.slots, self.config.foresight_head
+        if head is None or not slots.num_kept or not slots.num_unforeseen:
+            return slots
+        with bookkeeping():
+            newest = slice(-slots.num_unforeseen, None)
+            norms = log_norms(
+                [(layer.keys[:, :, newest], layer.values[:, :, newest]) for layer in self._evicting]
+            )
+            return slots.with_foresight(head.foresee(norms))
 
     def _num_safe(self) -> int:
         return num_safe(self._slots, self.config)

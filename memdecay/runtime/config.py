@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Final, Literal
 
 from memdecay.classifier.errors import BudgetError
 from memdecay.classifier.region_settings import RegionSettings
 from memdecay.classifier.regions import NUM_REGIONS
+from memdecay.runtime.foresight.head import ForesightHead
 from memdecay.runtime.precision.tiers import TIER_BITS
 
 STORAGE_DTYPES = ("float32", "bfloat16", "float16")
+PACKAGED: Final = "packaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,9 @@ class CacheConfig:
         regions: What each region weighs, its floor and cap where tokens fade, and its floor of
             precision. Its table plays no part here: scores and decay come with the tags. Set it
             by `with_regions`, which brings the other fields in line.
+        foresight: Foresees a token's use from its keys and values, for the policy ``memdecay``;
+            ``packaged`` takes the head that comes with the package, where there is one for the
+            model, and None goes by attention alone.
     """
 
     budget_tokens: int
@@ -184,6 +190,7 @@ class CacheConfig:
     block_tokens: int = 1
     late_tagging: LateTaggingConfig = field(default_factory=LateTaggingConfig)
     regions: RegionSettings = field(default_factory=RegionSettings)
+    foresight: ForesightHead | Literal["packaged"] | None = PACKAGED
 
     def __post_init__(self) -> None:
         """Check the ranges and that the budget holds what it must.
@@ -215,6 +222,11 @@ class CacheConfig:
         if settings.prior_weight is not None:
             feedback = replace(feedback, prior_weight=settings.prior_weight)
         return replace(self, regions=settings, max_share_per_region=shares, feedback=feedback)
+
+    @property
+    def foresight_head(self) -> ForesightHead | None:
+        """The head, once it is known which."""
+        return self.foresight if isinstance(self.foresight, ForesightHead) else None
 
     @property
     def num_protected(self) -> int:

@@ -34,6 +34,8 @@ class Slots:
         promoted_at: Tokens seen when attention made it a key decision, shape ``(batch, kept)``,
             int64; 0 where it never did.
         promoted_from: Region that it had before, shape ``(batch, kept)``, int64.
+        foresight: What its keys and values add to the logarithm of its expected use, see
+            `ForesightHead`, shape ``(batch, kept)``, float32; NaN until it was looked at.
         tokens_per_forward: How many tokens forwards bring, a running average over the tokens,
             float32 without dimensions.
         pad_lengths: Left padding of each row, shape ``(batch,)``, int64.
@@ -50,6 +52,7 @@ class Slots:
     is_pinned: Tensor
     promoted_at: Tensor
     promoted_from: Tensor
+    foresight: Tensor
     tokens_per_forward: Tensor
     pad_lengths: Tensor
     num_seen: int = 0
@@ -72,6 +75,7 @@ class Slots:
             is_pinned=flags,
             promoted_at=integers,
             promoted_from=integers,
+            foresight=floats,
             tokens_per_forward=torch.ones((), device=device),
             pad_lengths=pad_lengths,
         )
@@ -145,6 +149,7 @@ class Slots:
             is_pinned=torch.cat([self.is_pinned, is_pinned], dim=1),
             promoted_at=extend(self.promoted_at, 0),
             promoted_from=extend(self.promoted_from, Region.ORDINARY_CONTEXT),
+            foresight=extend(self.foresight, math.nan),
             tokens_per_forward=self.tokens_per_forward.lerp(
                 torch.full_like(self.tokens_per_forward, num_new),
                 1 - 0.5 ** (num_new / _RATE_HALF_LIFE_TOKENS),
@@ -305,6 +310,15 @@ class Slots:
         blended = torch.lerp(self.attention, mass, new_weight)
         return replace(self, attention=torch.where(self.attention.isnan(), mass, blended))
 
+    @property
+    def num_unforeseen(self) -> int:
+        """Newest tokens at which no `ForesightHead` has looked yet."""
+        return int(self.foresight[:1].isnan().sum())
+
+    def with_foresight(self, newest: Tensor) -> Slots:
+        """Set the foresight of the newest tokens, ``newest`` of shape ``(batch, n)``, float."""
+        kept = self.foresight[:, : self.num_kept - newest.shape[1]]
+        return replace(self, foresight=torch.cat([kept, newest.to(kept)], dim=1))
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> Slots:
         return replace(
@@ -319,6 +333,7 @@ class Slots:
             is_pinned=change(self.is_pinned),
             promoted_at=change(self.promoted_at),
             promoted_from=change(self.promoted_from),
+            foresight=change(self.foresight),
         )
 
     def _merging(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from memdecay.classifier.decoder import find_decoder
 from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.tokenization import special_ids
 from memdecay.runtime.cache import DecayCache
-from memdecay.runtime.config import CacheConfig
+from memdecay.runtime.config import PACKAGED, CacheConfig
+from memdecay.runtime.foresight.packaged import packaged_head
 from memdecay.runtime.precision.rotary import RotaryFrequencies
 from memdecay.runtime.tagging import SessionTagger
 
@@ -24,7 +27,12 @@ def make_cache(llm: LanguageModel, config: CacheConfig, tagger: SessionTagger | 
         tagger.check_llm(llm)
     table = None if tagger is None else tagger.region_table
     ids = special_ids(llm.tokenizer)
-    return DecayCache(llm.model.config, config, table, frequencies, ids)
+    return DecayCache(llm.model.config, with_head(config, llm), table, frequencies, ids)
+
+
+def with_head(config: CacheConfig, llm: LanguageModel) -> CacheConfig:
+    """Put the packaged foresight head in where the configuration leaves it to the package."""
+    return replace(config, foresight=packaged_head(llm)) if config.foresight == PACKAGED else config
 
 
 def chunk_within_budget(chunk_tokens: int, cache: DecayCache) -> int:

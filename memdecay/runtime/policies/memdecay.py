@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from memdecay.runtime.config import FeedbackConfig
+from memdecay.runtime.config import CacheConfig, FeedbackConfig
 from memdecay.runtime.metadata import Slots
 from memdecay.runtime.policies.attention import pool, relative_attention
 from memdecay.runtime.policies.base import AS_CONFIGURED, Observation
@@ -18,8 +18,8 @@ from memdecay.runtime.scoring import adapted_decay, log_decayed_score, visited_d
 class MemdecayPolicy:
     """Rank by the attention a token gets, bent by its region's decayed score.
 
-    score = (floor + attention / mean attention of the row) * (importance * exp(-decay * age))^w
-        * exp(weight of the region)
+    score = (floor + attention / mean attention of the row)^a * (importance * exp(-decay * age))^w
+        * exp(weight of the region + foresight)
 
     The attention is the running average in `Slots.attention`, averaged over neighbouring slots.
     A token that is visited keeps its score while its region's part fades, so it fades more slowly
@@ -30,13 +30,19 @@ class MemdecayPolicy:
     tagger is sure, and attention that is clear enough overrules it. The chat template's own tokens
     have a weight of their own.
 
+    Foresight is what a token's keys and values say of its use, see
+    `memdecay.runtime.foresight.head.ForesightHead`, which also brings the exponent a. Without one,
+    foresight is 0 and a is 1.
+
     Attributes:
         feedback: Floor, exponent w and pooling width.
         template_weight: Weight of the chat template's tokens.
+        attention_weight: Exponent a.
     """
 
     feedback: FeedbackConfig
     template_weight: float = 0.0
+    attention_weight: float = 1.0
     evicts: bool = True
     protects_sinks: bool = True
     caps_regions: bool = True
@@ -57,5 +63,13 @@ class MemdecayPolicy:
         )
         prior = log_decayed_score(slots.importance, decay, slots.ages)
         known = torch.log(feedback.attention_floor + attention)
+        foreseen = slots.foresight.nan_to_num(nan=0.0)
         weight = torch.where(slots.is_template, self.template_weight, slots.region_weight)
-        return known + feedback.prior_weight * prior + weight
+        return self.attention_weight * known + foreseen + feedback.prior_weight * prior + weight
+
+    @classmethod
+    def of(cls, config: CacheConfig) -> MemdecayPolicy:
+        """Return the policy that a cache's configuration describes."""
+        head = config.foresight_head
+        attention_weight = 1.0 if head is None else head.attention_weight
+        return cls(config.feedback, config.regions.template_weight, attention_weight)

@@ -29,7 +29,7 @@ POLICIES: Mapping[str, Callable[[CacheConfig], EvictionPolicy]] = MappingProxyTy
         "knorm": lambda _: KeyPolicy(negative_key_norm),
         "selective": lambda _: SelectivePolicy(),
         "region": lambda _: RegionPolicy(),
-        "memdecay": lambda config: MemdecayPolicy(config.feedback, config.regions.template_weight),
+        "memdecay": MemdecayPolicy.of,
     }
 )
 """Policies by name.

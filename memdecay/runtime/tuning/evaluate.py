@@ -16,6 +16,7 @@ from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.layer import bookkeeping
 from memdecay.runtime.precision.rotary import RotaryFrequencies
+from memdecay.runtime.preparation import with_head
 from memdecay.runtime.tuning.snapshot import Snapshot, mean_divergence
 
 POLICY = "memdecay"
@@ -52,6 +53,7 @@ class SnapshotJudge:
             BudgetError: The budget can't hold the protected tokens and a chunk.
         """
         config = cache_config(POLICY, self._budget, num_past, QualityConfig())
+        config = with_head(config, self._llm)
         return config if settings is None else config.with_regions(settings)
 
     def judge(

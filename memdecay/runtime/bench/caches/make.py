@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from memdecay.classifier.errors import ConfigError
@@ -18,6 +18,7 @@ from memdecay.runtime.bench.caches.variants import Variant
 from memdecay.runtime.bench.quality.case import QualityCase
 from memdecay.runtime.bench.quality.config import QualityConfig
 from memdecay.runtime.config import CacheConfig
+from memdecay.runtime.foresight.head import ForesightHead
 from memdecay.runtime.preparation import make_cache
 from memdecay.runtime.tagging import Reading, SessionTagger, begin_tagging
 
@@ -32,6 +33,7 @@ class Contestants:
         taggers: Taggers by source of tags; those missing were not given.
         default_tags: The source for variants that name none.
         regions: Settings of the regions; None for the defaults.
+        foresight: Foresees tokens' use for the product's cache; None for nothing.
     """
 
     llm: LanguageModel
@@ -39,6 +41,7 @@ class Contestants:
     taggers: Mapping[str, SessionTagger] = field(default_factory=lambda: MappingProxyType({}))
     default_tags: str = "none"
     regions: RegionSettings | None = None
+    foresight: ForesightHead | None = None
 
     def tags_of(self, variant: Variant) -> str:
         """Return where a variant's regions come from."""
@@ -72,6 +75,7 @@ class Contestants:
         """
         policy = "streaming" if variant.is_headwise else variant.policy
         config = cache_config(policy, budget, num_tokens, self.config)
+        config = replace(config, foresight=None if variant.is_baseline else self.foresight)
         if self.regions is not None and not variant.is_baseline:
             config = config.with_regions(self.regions)
         return variant.configure(config)

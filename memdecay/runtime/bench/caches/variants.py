@@ -20,6 +20,7 @@ MODIFIERS: Mapping[str, Callable[[CacheConfig], CacheConfig]] = MappingProxyType
     {
         "no-attention": lambda config: replace(config, attention_feedback=False),
         "no-fading": lambda config: replace(config, fading=replace(config.fading, steps=())),
+        "no-foresight": lambda config: replace(config, foresight=None),
         "no-caps": lambda config: replace(
             config,
             max_region_share=1.0,
