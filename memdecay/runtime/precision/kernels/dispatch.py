@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import logging
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -12,6 +13,8 @@ from torch import Tensor
 
 from memdecay.runtime.precision.kernels import reference
 from memdecay.runtime.precision.kernels.parts import Attended, ExactPart, PackedPart
+
+logger = logging.getLogger(__name__)
 
 
 class AttendPacked(Protocol):
@@ -86,13 +89,13 @@ def find_kernel(device: torch.device) -> AttendPacked | None:
 @functools.cache
 def _find_kernel(device_type: str) -> AttendPacked | None:
     if device_type == "cpu" and importlib.util.find_spec("numba") is not None:
-        from memdecay.runtime.precision.kernels.cpu.attend import attend_packed
+        from memdecay.runtime.precision.kernels.cpu import attend as on_cpu
 
-        return attend_packed
+        return on_cpu.attend_packed
     if device_type == "cuda" and importlib.util.find_spec("triton") is not None:
-        from memdecay.runtime.precision.kernels.cuda.attend import attend_packed
+        from memdecay.runtime.precision.kernels.cuda import attend as on_cuda
 
-        return attend_packed
+        return on_cuda.attend_packed
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -21,7 +22,9 @@ from memdecay.runtime.precision.kernels.parts import Attended, PackedPart
 _MOST_ROWS = 64
 _PROGRAMS_PER_PROCESSOR = 2
 _PROGRAMS_IN_INTERPRETER = 8
-_NUM_WARPS = 4
+
+OPTIONS = {"num_warps": 4, "num_stages": 1, "enable_fp_fusion": True}
+"""How Triton compiles both kernels. Bytes can't be loaded ahead, so there are no stages."""
 
 _KEPT_HEAD_BYTES = 256
 """Bytes of a row of a head's directions up to which all of them fit shared memory."""
@@ -93,7 +96,7 @@ def attend_packed(
     shapes = Shapes.of(parts)
     if shapes is None or not _has_room(query.device, _head_bytes(query.dtype, shapes.head_dim)):
         return reference.attend_packed(query, parts, scale, bias)
-    with torch.cuda.device_of(query):
+    with torch.cuda.device(query.device) if query.is_cuda else nullcontext():
         return _attend(query, parts, scale, bias, shapes)
 
 
@@ -138,8 +141,7 @@ def _attend(
         **shapes.constants(),
         **tuning.constants(),
         ROWS=rows,
-        num_warps=_NUM_WARPS,
-        num_stages=1,
+        **OPTIONS,
     )
     lse = _empty(query, batch_size, num_heads, num_queries)
     merged = _empty(query, *lse.shape, shapes.value_dim)
@@ -153,7 +155,7 @@ def _attend(
         **shapes.value_constants(),
         MOST_SPLITS=MOST_SPLITS,
         BLOCK=LEAST_WIDTH,
-        num_warps=_NUM_WARPS,
+        **OPTIONS,
     )
     return Attended(merged, lse)
 
@@ -193,8 +195,9 @@ def _head_bytes(dtype: torch.dtype, head_dim: int) -> int:
 def _has_room(device: torch.device, head_bytes: int) -> bool:
     if head_bytes <= _KEPT_HEAD_BYTES or device.type != "cuda":
         return True
-    room = torch.cuda.get_device_properties(device).shared_memory_per_block_optin
-    return head_bytes <= _WIDEST_HEAD_BYTES and room >= _ROOM_FOR_WIDE_HEADS
+    # Torch's type hints lack it.
+    room = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0)
+    return head_bytes <= _WIDEST_HEAD_BYTES and int(room) >= _ROOM_FOR_WIDE_HEADS
 
 
 @functools.cache

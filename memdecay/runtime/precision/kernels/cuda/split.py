@@ -165,9 +165,11 @@ def attend_part(
     for start in range(begin, end, BLOCK):
         tokens = start + tl.arange(0, BLOCK)
         is_token = tokens < end
-        # The compiler loads the directions once, into shared memory. Where they don't fit, a
-        # condition that it can't see through makes it load them for every block.
-        is_wanted = True if KEEPS_DIRECTIONS else start < end
+        is_wanted = tl.full((1, 1), 1, tl.int1)
+        if not KEEPS_DIRECTIONS:
+            # The compiler loads the directions once, into shared memory, unless a condition that
+            # it can't see through makes it load them for every block.
+            is_wanted = start + tl.zeros((1, 1), tl.int32) < end
         logits = key_logits(
             queries,
             keys + tokens * KEY_BYTES,

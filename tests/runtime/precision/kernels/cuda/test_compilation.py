@@ -18,7 +18,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from memdecay.runtime.precision.kernels.cuda.attend import Tuning
+from memdecay.runtime.precision.kernels.cuda.attend import OPTIONS, Tuning
 from memdecay.runtime.precision.kernels.cuda.merge import merge_splits
 from memdecay.runtime.precision.kernels.cuda.shapes import LEAST_WIDTH, Shapes
 from memdecay.runtime.precision.kernels.cuda.split import attend_splits
@@ -47,7 +47,7 @@ def compiled(
     return triton.compile(
         ASTSource(kernel, signature, dict(constants)),
         target=GPUTarget("cuda", capability, 32),
-        options={"num_warps": 4, "num_stages": 1},
+        options=dict(OPTIONS),
     )
 
 
