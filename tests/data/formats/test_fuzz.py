@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.data.formats.samples import SAMPLES
 
 _JUNK: tuple[Any, ...] = (
     *(None, 0, True, "", [], {}, "x", [[]], {"a": 1}, 1.5, 10**30, float("nan"), "\ud800"),
+    *(float("inf"), 10**400, "\u2028\r\n\x85", "[" * 2_000, {"content": {"content": [None]}}),
     *("\0\x1b[31mred", {"type": "text"}, [{"type": "tool_use"}], {"role": 5}, {"role": []}),
 )
 _KEYS = ("role", "content", "type", "messages", "id", "tool_calls", "name", "arguments")
@@ -44,8 +46,8 @@ def _mutated_line(line: bytes, rng: random.Random, rate: float) -> bytes:
 
 
 def _mutated_file(content: bytes, rng: random.Random) -> bytes:
-    """Cut a file, flip bytes in it, or mutate the JSON that it holds."""
-    kind = rng.randrange(3)
+    """Cut a file, flip bytes in it, save it otherwise, or mutate the JSON that it holds."""
+    kind = rng.randrange(5)
     if kind == 0:
         return content[: rng.randrange(len(content) + 1)]
     if kind == 1:
@@ -53,11 +55,21 @@ def _mutated_file(content: bytes, rng: random.Random) -> bytes:
         for _ in range(rng.choice((1, 3, 30))):
             flipped[rng.randrange(len(flipped))] = rng.randrange(256)
         return bytes(flipped)
+    if kind == 2:
+        return _saved_otherwise(content, rng)
     rate = rng.choice((0.02, 0.1, 0.3))
     whole = _mutated_line(content, rng, rate)
     if whole != content:
         return whole
     return b"\n".join(_mutated_line(line, rng, rate) for line in content.split(b"\n"))
+
+
+def _saved_otherwise(content: bytes, rng: random.Random) -> bytes:
+    """Save a file as another tool might: other encoding, line breaks or compression."""
+    encoding = rng.choice(("utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1"))
+    content = content.decode("utf-8", "replace").encode(encoding, "replace")
+    content = content.replace(b"\n", rng.choice((b"\n", b"\r\n", b"\r", b"\0\n")))
+    return rng.choice((content, gzip.compress(content), gzip.compress(content)[:-9]))
 
 
 def _check(content: bytes, folder: Path, format_name: str | None = None) -> None:
