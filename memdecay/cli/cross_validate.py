@@ -19,7 +19,7 @@ from memdecay.cli.options import (
     option_errors,
 )
 from memdecay.cli.report import comparison_table
-from memdecay.cli.traces import load_labelled_traces
+from memdecay.cli.traces import generated_supplement, load_labelled_traces
 from memdecay.training.config import DeviceConfig, SplitConfig, TrainingConfig
 from memdecay.training.cross_validation import (
     RESULTS_FILE,
@@ -56,6 +56,15 @@ def cross_validate(
             "given.",
         ),
     ] = None,
+    synthetic: Annotated[
+        int | None,
+        typer.Option(
+            "--synthetic",
+            min=0,
+            help="Generated traces that every fold trains on as well, as many as `train` adds if "
+            "not given.",
+        ),
+    ] = None,
     model: ModelOption = "smollm2",
     layer: Annotated[
         int | None,
@@ -86,6 +95,15 @@ def cross_validate(
             rich_help_panel="Training",
         ),
     ] = _DEFAULTS.patience,
+    epoch_tokens: Annotated[
+        int,
+        typer.Option(
+            "--epoch-tokens",
+            min=1,
+            help="Tokens of a pass at most, drawn anew for each.",
+            rich_help_panel="Training",
+        ),
+    ] = _DEFAULTS.epoch_tokens,
     seed: Annotated[
         int,
         typer.Option(
@@ -119,6 +137,7 @@ def cross_validate(
             training=TrainingConfig(
                 max_epochs=max_epochs,
                 patience=patience,
+                epoch_tokens=epoch_tokens,
                 seed=seed,
                 split=SplitConfig(seed=seed),
                 # One device: helper processes would run this whole command once more.
@@ -134,6 +153,7 @@ def cross_validate(
             out,
             hidden_states_folder(),
             settings,
+            supplement=generated_supplement(synthetic),
             progress=add_bar("Hidden states", "tokens"),
             training_progress=add_bar("Training", "epochs"),
         )

@@ -9,6 +9,7 @@ from memdecay.classifier.errors import TraceError
 from memdecay.data.generator import PACKAGED_SEED, generate_traces
 from memdecay.data.jsonl import read_labelled_traces, read_traces
 from memdecay.data.trace import Trace
+from memdecay.training.supplement import DEFAULT_NUM_TRACES
 
 
 def load_labelled_traces(paths: Sequence[Path], num_generated: int = 0) -> list[Trace]:
@@ -26,6 +27,16 @@ def load_labelled_traces(paths: Sequence[Path], num_generated: int = 0) -> list[
     if not traces:
         raise TraceError("no labelled traces were given; give files with --traces")
     return traces
+
+
+def generated_supplement(num_traces: int | None) -> list[Trace]:
+    """Return generated traces to train on beside recorded ones.
+
+    Args:
+        num_traces: How many; None for `DEFAULT_NUM_TRACES`.
+    """
+    wanted = DEFAULT_NUM_TRACES if num_traces is None else num_traces
+    return list(generate_traces(wanted, PACKAGED_SEED))
 
 
 def pick_trace(path: Path, trace_id: str | None, index: int) -> Trace:

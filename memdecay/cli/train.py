@@ -19,7 +19,7 @@ from memdecay.cli.options import (
     option_errors,
 )
 from memdecay.cli.report import comparison_table, metrics_table
-from memdecay.cli.traces import load_labelled_traces
+from memdecay.cli.traces import generated_supplement, load_labelled_traces
 from memdecay.data.extraction import ExtractionConfig
 from memdecay.training.config import (
     ClassWeighting,
@@ -54,11 +54,14 @@ def train(
         typer.Option("--traces", help="Labelled traces (JSONL); may be given several times."),
     ] = None,
     synthetic: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--synthetic", min=0, help="Add so many generated traces; the first 80 are packaged."
+            "--synthetic",
+            min=0,
+            help="Train on so many generated traces too (30 beside --traces if not given; the "
+            "first 80 are packaged). Only without --traces are they measured on as well.",
         ),
-    ] = 0,
+    ] = None,
     model: ModelOption = "smollm2",
     layer: Annotated[
         int | None,
@@ -95,6 +98,15 @@ def train(
             rich_help_panel="Training",
         ),
     ] = _DEFAULTS.patience,
+    epoch_tokens: Annotated[
+        int,
+        typer.Option(
+            "--epoch-tokens",
+            min=1,
+            help="Tokens of a pass at most, drawn anew for each.",
+            rich_help_panel="Training",
+        ),
+    ] = _DEFAULTS.epoch_tokens,
     batch_chunks: Annotated[
         int,
         typer.Option(
@@ -181,6 +193,7 @@ def train(
         training = TrainingConfig(
             max_epochs=max_epochs,
             patience=patience,
+            epoch_tokens=epoch_tokens,
             batch_chunks=batch_chunks,
             seed=seed,
             temperature=read_temperature(temperature_from) if temperature_from else None,
@@ -194,7 +207,7 @@ def train(
             device=DeviceConfig(accelerator, devices, strategy, precision),
         )
         extraction = ExtractionConfig(chunk_tokens=chunk_tokens)
-    labelled = load_labelled_traces(traces or (), synthetic)
+    labelled = load_labelled_traces(traces or (), 0 if traces else synthetic or 0)
     llm = load_llm(model, dtype, device)
     with option_errors(), progress_bars() as add_bar:
         result = train_classifier(
@@ -202,6 +215,7 @@ def train(
             llm,
             out,
             hidden_states_folder(),
+            supplement=generated_supplement(synthetic) if traces else (),
             layer=layer,
             training=training,
             extraction=extraction,

@@ -71,10 +71,16 @@ class ChunkDataset(Dataset[Window]):
         indices: Which windows to use.
         chunk_tokens: Labelled positions in a chunk.
         context_tokens: Neighbours on each side.
+        max_chunks: How many chunks to keep at most, evenly drawn from all; None for all.
     """
 
     def __init__(
-        self, source: WindowSource, indices: Sequence[int], chunk_tokens: int, context_tokens: int
+        self,
+        source: WindowSource,
+        indices: Sequence[int],
+        chunk_tokens: int,
+        context_tokens: int,
+        max_chunks: int | None = None,
     ) -> None:
         self._source = source
         self._context = context_tokens
@@ -83,6 +89,9 @@ class ChunkDataset(Dataset[Window]):
             for index in indices
             for start in range(0, source.num_tokens(index), chunk_tokens)
         ]
+        if max_chunks is not None and len(self._spans) > max_chunks:
+            drawn = np.linspace(0, len(self._spans) - 1, max_chunks).astype(np.int64)
+            self._spans = [self._spans[place] for place in drawn.tolist()]
 
     def __len__(self) -> int:
         return len(self._spans)

@@ -27,7 +27,7 @@ class NetworkSizes:
     mlp_size: int = 128
     context_tokens: int = 8
     dropout: float = 0.3
-    rules_weight: float = 3.0
+    rules_weight: float = 5.0
 
     def __post_init__(self) -> None:
         """Check the ranges now: the LLM's sizes become known only after a costly extraction.
@@ -125,14 +125,18 @@ class TrainingConfig:
     Attributes:
         max_epochs: Passes over the training tokens at most.
         patience: Passes without a better validation loss after which training stops.
+        epoch_tokens: Tokens of a pass at most, drawn anew for each; half as many validation tokens
+            are looked at after it. Neighbouring tokens have nearly all features in common, so that
+            a share of them teaches what all would.
         batch_chunks: Chunks in a batch.
         chunk_tokens: Tokens in a chunk; chunks are shuffled, tokens inside one stay in order.
         seed: Seed of the weights and of the order of chunks.
         temperature: Divisor of the logits; None to fit it to the validation traces.
     """
 
-    max_epochs: int = 30
+    max_epochs: int = 20
     patience: int = 6
+    epoch_tokens: int = 40_000
     batch_chunks: int = 32
     chunk_tokens: int = 64
     seed: int = 0
@@ -151,7 +155,7 @@ class TrainingConfig:
             ValueError: A count is below 1, the temperature is not above 0, or the network looks
                 further than a chunk is long.
         """
-        for name in ("max_epochs", "patience", "batch_chunks", "chunk_tokens"):
+        for name in ("max_epochs", "patience", "epoch_tokens", "batch_chunks", "chunk_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.temperature is not None and not 0 < self.temperature < math.inf:

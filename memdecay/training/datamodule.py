@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import lightning
@@ -33,20 +34,21 @@ class RegionDataModule(lightning.LightningDataModule):  # type: ignore[misc]
         self._config = config
 
     def train_dataloader(self) -> DataLoader[Window]:
-        """Return shuffled chunks of the training windows."""
-        return self._loader("train", shuffle=True)
+        """Return shuffled chunks of the training windows, a pass's worth of them."""
+        dataset = self._chunks("train")
+        return self._loader(dataset, self._shuffler(dataset))
 
     def val_dataloader(self) -> DataLoader[Window]:
-        """Return the validation windows in order."""
-        return self._loader("validation", shuffle=False)
+        """Return chunks of the validation windows in order, the same ones each time."""
+        return self._loader(self._chunks("validation", max(1, self._epoch_chunks // 2)))
 
     def test_dataloader(self) -> DataLoader[Window]:
         """Return the test windows in order."""
-        return self._loader("test", shuffle=False)
+        return self._loader(self._chunks("test"))
 
     def predict_dataloader(self) -> DataLoader[Window]:
         """Return the test windows in order."""
-        return self._loader("test", shuffle=False)
+        return self._loader(self._chunks("test"))
 
     def region_counts(self) -> NDArray[np.int64]:
         """Count the training tokens of each region, ``(num_regions,)``."""
@@ -56,28 +58,55 @@ class RegionDataModule(lightning.LightningDataModule):  # type: ignore[misc]
             counts += np.bincount(labels[labels != UNLABELLED], minlength=NUM_REGIONS)
         return counts
 
-    def _loader(self, part: str, *, shuffle: bool) -> DataLoader[Any]:
-        dataset = ChunkDataset(
+    @property
+    def _epoch_chunks(self) -> int:
+        return max(1, self._config.epoch_tokens // self._config.chunk_tokens)
+
+    def _chunks(self, part: str, max_chunks: int | None = None) -> ChunkDataset:
+        return ChunkDataset(
             self._source,
             self._windows[part],
             self._config.chunk_tokens,
             self._config.network.context_tokens,
+            max_chunks,
         )
+
+    def _loader(
+        self, dataset: ChunkDataset, sampler: DistributedSampler[Window] | None = None
+    ) -> DataLoader[Any]:
         return DataLoader(
             dataset,
             batch_size=self._config.batch_chunks,
-            sampler=self._shuffler(dataset) if shuffle else None,
+            sampler=sampler,
             collate_fn=collate,
             num_workers=self._config.device.num_workers,
             persistent_workers=self._config.device.num_workers > 0,
         )
 
     def _shuffler(self, dataset: ChunkDataset) -> DistributedSampler[Window]:
-        # Lightning tells this sampler the epoch, from which and the seed it draws the order: a
-        # resumed run meets the chunks as an unbroken one does.
-        return DistributedSampler(
+        num_replicas = self.trainer.world_size if self.trainer else 1
+        return _PassSampler(
             dataset,
-            num_replicas=self.trainer.world_size if self.trainer else 1,
+            max_chunks=max(1, self._epoch_chunks // num_replicas),
+            num_replicas=num_replicas,
             rank=self.trainer.global_rank if self.trainer else 0,
             seed=self._config.seed,
         )
+
+
+class _PassSampler(DistributedSampler[Window]):
+    """Draws some of the chunks for each pass, others for the next.
+
+    Lightning tells this sampler the epoch, from which and the seed it draws the order: a resumed
+    run meets the chunks as an unbroken one does.
+    """
+
+    def __init__(self, dataset: ChunkDataset, *, max_chunks: int, **options: Any) -> None:
+        super().__init__(dataset, **options)
+        self._max_chunks = max_chunks
+
+    def __iter__(self) -> Iterator[int]:
+        return islice(super().__iter__(), self._max_chunks)
+
+    def __len__(self) -> int:
+        return min(super().__len__(), self._max_chunks)

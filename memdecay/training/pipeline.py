@@ -16,12 +16,13 @@ from memdecay.data.generator import is_generated
 from memdecay.data.store import ExtractedStore
 from memdecay.data.trace import Trace
 from memdecay.training.baselines import rule_regions
-from memdecay.training.chunks import UNLABELLED
+from memdecay.training.chunks import UNLABELLED, WindowSource
 from memdecay.training.config import TrainingConfig
 from memdecay.training.fit import FitResult, TrainingData, fit
 from memdecay.training.splits import Split, split_traces
+from memdecay.training.supplement import Supplement
 from memdecay.training.trainer import check_devices
-from memdecay.training.windows import StoreWindows, windows_by_part
+from memdecay.training.windows import JoinedWindows, StoreWindows, windows_by_part
 
 
 def default_layer(num_layers: int) -> int:
@@ -38,6 +39,7 @@ def train_classifier(
     folder: Path,
     store_dir: Path,
     *,
+    supplement: Sequence[Trace] = (),
     layer: int | None = None,
     training: TrainingConfig | None = None,
     extraction: ExtractionConfig | None = None,
@@ -54,6 +56,8 @@ def train_classifier(
         llm: The model whose hidden states are read.
         folder: The classifier folder to write.
         store_dir: Where hidden states are kept for the next run.
+        supplement: Generated traces that are trained on as well, but for what tools return in them,
+            and never measured on.
         layer: The layer whose output is read; `default_layer` if None.
         training: Settings of the training.
         extraction: Settings of the extraction.
@@ -75,21 +79,38 @@ def train_classifier(
     split = split_traces(traces, training.split)
     layer = default_layer(llm.num_layers) if layer is None else layer
     store = extract(traces, llm, layer, store_dir, extraction, progress=progress)
-    data = training_data(traces, store, split)
+    extra = Supplement.extract(supplement, llm, layer, store_dir, extraction, progress=progress)
+    data = training_data(traces, store, split, extra)
     # Asked for when the network is trained: helper processes have no use for it.
     rules = partial(rule_regions, traces, store, llm.tokenizer)
     data = dataclasses.replace(data, rules=rules)
     return fit(data, training, folder, progress=training_progress)
 
 
-def training_data(traces: Sequence[Trace], store: ExtractedStore, split: Split) -> TrainingData:
+def training_data(
+    traces: Sequence[Trace],
+    store: ExtractedStore,
+    split: Split,
+    supplement: Supplement | None = None,
+) -> TrainingData:
     """Gather what `fit` needs from the traces, their hidden states and their split.
+
+    Args:
+        traces: Labelled traces.
+        store: Their hidden states.
+        split: Which of them are trained, stopped and measured on.
+        supplement: Further traces to train on.
 
     Raises:
         TraceError: A part of the split has no labelled token.
     """
-    source = StoreWindows(store)
-    windows = windows_by_part(store, split)
+    source: WindowSource = StoreWindows(store)
+    windows = dict(windows_by_part(store, split))
+    added: Sequence[Trace] = ()
+    if supplement is not None:
+        added = supplement.traces
+        windows["train"] = [*windows["train"], *range(len(store), len(store) + len(supplement))]
+        source = JoinedWindows(source, supplement.windows)
     for part, indices in windows.items():
         if not any((source.window(index).labels != UNLABELLED).any() for index in indices):
             raise TraceError(
@@ -104,15 +125,18 @@ def training_data(traces: Sequence[Trace], store: ExtractedStore, split: Split) 
         llm_name=manifest.llm_name,
         llm_fingerprint=manifest.llm_fingerprint,
         trained_on=tuple(
-            sorted({trace_digest(traces[index]) for index in (*split.train, *split.validation)})
+            sorted(
+                {trace_digest(traces[index]) for index in (*split.train, *split.validation)}
+                | {trace_digest(trace) for trace in added}
+            )
         ),
         facts={
-            "train_traces": len(split.train),
+            "train_traces": len(split.train) + len(added),
             "validation_traces": len(split.validation),
             "test_traces": len(split.test),
-            "generated_traces": sum(is_generated(trace) for trace in traces),
+            "generated_traces": sum(is_generated(trace) for trace in (*traces, *added)),
             "recorded_traces": sum(not is_generated(trace) for trace in traces),
-            "train_tokens": sum(store.num_tokens(index) for index in windows["train"]),
-            "sources": sorted({trace.source for trace in traces if trace.source}),
+            "train_tokens": sum(source.num_tokens(index) for index in windows["train"]),
+            "sources": sorted({trace.source for trace in (*traces, *added) if trace.source}),
         },
     )

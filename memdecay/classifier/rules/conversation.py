@@ -119,6 +119,13 @@ _RESULT_OPENING = re.compile(
     r"please always provide|format error|no tool calls?|your (?:last|proposed|output))",
     re.IGNORECASE,
 )
+_REPORTED_RESULT = re.compile(
+    r"\s*(?:(?:function|tool)(?: call)? (?:output|result|response)s?\s*[:\uff1a]|exitcode: |"
+    r"execution (?:output|result)s?\s*[:\uff1a]|<(?:tool_response|function_results?|returncode)\b|"
+    r"I (?:typed|clicked|scrolled|hovered|navigated|visited|selected)\b[^\n]{0,200}"
+    r"\n*(?:[^\n]*\n+){0,2}[^\n]*(?:screenshot|viewport|web ?page))",
+    re.IGNORECASE,
+)
 _PERSONAL = re.compile(
     r"\b(?:I|I'm|I'd|I'll|I've|my|me|you|your|please|thanks?|yes|no|okay|ok|sure|hi|hello)\b"
     r"|[我你您请吗]",
@@ -126,6 +133,7 @@ _PERSONAL = re.compile(
 )
 
 
+_MAX_QUESTION_CHARS = 400
 _OPENING_CHARS = 12
 _LABELLED = re.compile(
     r"\s*(?:[a-z]+ ?\n ?)?(?:question|task|instruction|problem|goal)\b", re.IGNORECASE
@@ -157,7 +165,8 @@ class ConversationReader:
 
     def next_turn(self, index: int, message: ChatMessage) -> Turn:
         """Return the next message, read by what is known up to it and from it."""
-        return _with_chat(self.read(index, message), self.mood.is_chat)
+        turn = self.read(index, message)
+        return _with_chat(turn, self.mood.hears_chat_in(turn))
 
     def read(self, index: int, message: ChatMessage) -> Turn:
         """Return the next message; whether it is part of a chat is left open."""
@@ -192,7 +201,8 @@ class ConversationReader:
         if role == "system":
             return Speaker.SYSTEM
         if role == "assistant":
-            return Speaker.ASSISTANT
+            is_report = not message.calls and _REPORTED_RESULT.match(message.content)
+            return Speaker.RESULT if is_report else Speaker.ASSISTANT
         if role == "tool":
             return Speaker.RESULT
         if self.opening is None:
@@ -210,6 +220,8 @@ class ConversationReader:
 
 
 def _is_spoken(text: str) -> bool:
+    if len(text) < _MAX_QUESTION_CHARS and text.rstrip().endswith(("?", "\uff1f")):
+        return True
     head = text[:400]
     words = len(head.split()) + len(head) // 30
     return len(text) < 1500 and len(_PERSONAL.findall(head)) * 12 >= words
@@ -242,6 +254,17 @@ _TASK_OPENING = re.compile(
     r"^(?:given|write|implement|describe|find|solve|fix) |^---|### ",
     re.IGNORECASE | re.MULTILINE,
 )
+_ANY_ASSISTANT = re.compile(
+    r"\s*(?:you(?:'re| are) (?:an? )?(?:\w+[ ,]+){0,4}(?:assistant|ai|chatbot|bot)\b.{0,200}\Z|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+_STATED_TASK = re.compile(r"\b(?:your|our|my) (?:job|task|goal) is\b|\btask:|^#+ ", re.I | re.M)
+_MAX_CHAT_OPENING_CHARS = 1200
+_MARKED = re.compile(
+    r"\s*[<>]? ?(?:(?:initial|new|updated|my) )?"
+    r"(?:thoughts?|think(?:ing)?|reason(?:ing)?|plan|ledger)\b[ \d]*[:>]",
+    re.IGNORECASE,
+)
 _ADDRESSING = re.compile(
     r"\b(?:I'm|I'd|I am|I want|I need|I have|I would|can you|could you|help me|our|my)\b|[我你您]",
     re.IGNORECASE,
@@ -255,21 +278,40 @@ class _Mood:
     evidence: float = 0.0
     has_system: bool = False
     has_user: bool = False
+    has_task: bool = False
+    has_acted: bool = False
+    was_assistant: bool = False
     num_replies: int = 0
 
     @property
     def is_chat(self) -> bool:
         return self.evidence > 0
 
+    def hears_chat_in(self, turn: Turn) -> bool:
+        """Tell whether a message is part of a chat; an answer may be where the question is not.
+
+        Where nobody has set a task and nothing was done yet, an answer is talk.
+        """
+        if self.is_chat or turn.speaker is not Speaker.ASSISTANT:
+            return self.is_chat
+        is_plain = not (self.has_system or self.has_task or self.has_acted)
+        is_marked = _MARKED.match(turn.text) or any(p.kind is PartKind.FINAL for p in turn.parts)
+        return is_plain and not is_marked
+
     def hear(self, turn: Turn) -> None:
+        self.has_acted = self.has_acted or turn.acts or turn.speaker is Speaker.RESULT
         if turn.speaker is Speaker.SYSTEM:
-            self.has_system = True
+            self.has_system = self.has_system or not _ANY_ASSISTANT.match(turn.text)
             self.evidence += 2.0 * bool(_SERVICE_SYSTEM.search(turn.text))
             self.evidence -= 2.0 * bool(_TASK_SYSTEM.search(turn.text))
         elif turn.speaker is Speaker.USER:
             self._hear_user(turn.text)
         elif turn.speaker is Speaker.ASSISTANT:
             self.evidence -= 1.5 * (bool(turn.parts) and turn.acts)
+            # Agents that answer one another work on something.
+            self.evidence -= 2.0 * (self.was_assistant and not turn.acts)
+            self.has_task = self.has_task or self.was_assistant
+        self.was_assistant = turn.speaker is Speaker.ASSISTANT
 
     def _hear_user(self, text: str) -> None:
         if self.has_user:
@@ -277,10 +319,15 @@ class _Mood:
             self.num_replies += 1
             return
         self.has_user = True
+        self.has_task = bool(
+            len(text) > _MAX_CHAT_OPENING_CHARS
+            or _LABELLED.match(text)
+            or _STATED_TASK.search(text)
+        )
         self.evidence += 2.0 * bool(_GREETING.match(text))
         self.evidence += 1.0 * bool(_ADDRESSING.search(text[:600]))
         self.evidence -= 2.0 * bool(_TASK_OPENING.search(text))
-        self.evidence -= 1.5 if len(text) > 1200 else 0.5
+        self.evidence -= 1.5 if len(text) > _MAX_CHAT_OPENING_CHARS else 0.5
 
 
 def read_conversation(
@@ -297,10 +344,14 @@ def read_conversation(
     turns = []
     for index, message in enumerate(messages):
         turn = reader.read(index, chat_message(message))
-        turns.append((turn, reader.mood.is_chat))
-    final = reader.mood.is_chat
+        turns.append((turn, reader.mood.hears_chat_in(turn)))
+    mood = reader.mood
     return Conversation(
-        tuple(_with_chat(turn, final if lookahead else so_far) for turn, so_far in turns), lookahead
+        tuple(
+            _with_chat(turn, mood.hears_chat_in(turn) if lookahead else so_far)
+            for turn, so_far in turns
+        ),
+        lookahead,
     )
 
 

@@ -46,6 +46,9 @@ _PART = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE | re.IGNORECASE,
 )
 _EDIT_BLOCK = re.compile(r"^<{5,} ?SEARCH|^@@ |^\*\*\* (?:Begin Patch|Update File)", re.MULTILINE)
+_JSON_CALL = re.compile(
+    r"[^\n]*\n\s*[\[{]+\s*\"(?:name|function|tool|action|command|tool_name|recipient_name)\"\s*:"
+)
 _FINAL_CALL = re.compile(
     r"\b(?:finish|submit|answer|complete_task|attempt_completion)\b\s*(?:\[|\(|;|$)", re.IGNORECASE
 )
@@ -69,7 +72,11 @@ def _kind(match: re.Match[str]) -> PartKind:
     if match["final"]:
         return PartKind.FINAL
     if match["fence"]:
-        is_call = match["language"].lower() in _SHELLS or _EDIT_BLOCK.search(match["fence"])
+        is_call = (
+            match["language"].lower() in _SHELLS
+            or _EDIT_BLOCK.search(match["fence"])
+            or _JSON_CALL.match(match["fence"])
+        )
         return PartKind.CALL if is_call else PartKind.CODE
     if match["line"] and _FINAL_CALL.search(match["line"].split(":", 1)[-1]):
         return PartKind.FINAL

@@ -24,14 +24,19 @@ _CONFIRMATION = re.compile(
 _PREFERENCE = re.compile(
     r"\b(?:I(?:'d| would) (?:like|prefer|rather)|prefer|instead|only|use (?:my|the)|"
     r"I want|I don'?t want|as long as|rather|change it|exchange|refund|reason|"
-    r"because|cheapest|let's|please (?:use|book|cancel|change|proceed|add|make))\b",
+    r"because|cheapest|let's|from now on|for the rest of|set (?:it|this|that) to|"
+    r"please (?:answer|keep|leave|write)|please (?:use|book|cancel|change|proceed|add|make)|"
+    r"(?:could|can|would) (?:you|we)(?: \w+){0,2} (?:cancel|change|return|book|rebook|upgrade|"
+    r"downgrade|remove|switch|replace|add|move|update)|"
+    r"need to (?:cancel|change|return|book|remove|switch|replace|add|move|update))\b",
     re.IGNORECASE,
 )
 _THANKS = re.compile(
     r"\s*(?:thank|thanks|great|perfect|that's all|bye|goodbye|谢谢)|###\w+###", re.IGNORECASE
 )
 _PROPOSAL = re.compile(
-    r"\b(?:do you (?:want|confirm|agree)|would you like (?:me )?to (?:proceed|go ahead|continue)|"
+    r"\b(?:do you (?:confirm|agree|want (?:(?:me )?to (?!know|learn|see|hear|read)|this|that|it))|"
+    r"would you like (?:me )?to (?:proceed|go ahead|continue)|"
     r"please (?:confirm|reply|respond)|\(yes/no\)|confirm \(?[\"']?yes|shall I|"
     r"like to proceed|confirm (?:if|that|whether|the|this|your))\b",
     re.IGNORECASE,

@@ -24,6 +24,12 @@ _OUTCOME = re.compile(
     r"status|error|success|message|result|confirm|refund|cancel|\"amount\": -|tracking|balance",
     re.IGNORECASE,
 )
+_LOGGED = re.compile(
+    r"^[ \t]*observations?(?: \d+)?[ \t]*[:\uff1a].*?"
+    r"(?=^[ \t]*(?:thought|action|final answer|question|assistant|finish)(?: \d+)?(?:\.\d+)?"
+    r"[ \t]*[:\uff1a\[]|\Z)",
+    re.IGNORECASE | re.MULTILINE | re.DOTALL,
+)
 _RECORD = re.compile(r"\s*[\[{]\s*[\"{]")
 _TERM = re.compile(r"[A-Za-z_][\w-]{3,}|\d[\w.-]{2,}")
 _COMMON = frozenset(
@@ -48,7 +54,7 @@ def result_bulk(conversation: Conversation) -> Iterator[Proposal]:
         length = body_chars(turn)
         if length <= SHORT_RESULT_CHARS or _RECORD.match(turn.text):
             continue
-        base = 0.3 if length < 700 else 0.5 if length < 2000 else 0.7
+        base = 0.1 if length < 600 else 0.3 if length < 1500 else 0.5 if length < 4000 else 0.7
         yield Proposal(turn.index, 0, len(turn.text), Region.ORDINARY_CONTEXT, base)
 
 
@@ -78,6 +84,17 @@ def echoed_records(conversation: Conversation) -> Iterator[Proposal]:
             is_outcome = _OUTCOME.search(turn.segment_text(segment))
             region = Region.TOOL_SUMMARY if is_outcome else Region.ORDINARY_CONTEXT
             yield Proposal(turn.index, segment.start, segment.end, region, 0.6)
+
+
+def logged_results(conversation: Conversation) -> Iterator[Proposal]:
+    """Propose regions for the results in an agent's own log of thoughts, actions and results."""
+    for turn in conversation.of(Speaker.ASSISTANT):
+        for match in _LOGGED.finditer(turn.text):
+            start, end = match.span()
+            head = end if end - start <= SHORT_RESULT_CHARS else start + HEAD_CHARS // 2
+            yield Proposal(turn.index, start, head, Region.TOOL_SUMMARY, 1.6)
+            if head < end:
+                yield Proposal(turn.index, head, end, Region.ORDINARY_CONTEXT, 1.8)
 
 
 def body_chars(turn: Turn) -> int:

@@ -13,6 +13,13 @@ from memdecay.classifier.rules.segments import Segment
 
 MIN_LONG_THOUGHT_CHARS = 250
 
+MIN_DATA_SEGMENTS = 4
+
+_FRAME = re.compile(r"\s*(?:Traceback \(|File \".*\", line \d+|at [\w.$<>]+\()")
+_DATA = re.compile(
+    r"\s*(?:Traceback \(|File \".*\", line \d+|at [\w.$<>]+\(|\"[^\"\n]{1,40}\"\s*:|"
+    r"[\]}]+,?\s*$|[{\[]\s*$|\^+\s*$)"
+)
 _CHOICE = re.compile(
     r"\b(?:let'?s|let me|I(?:'ll| will| need| should| can| must|'m going| am going)|"
     r"need(?:s)? to|should|next|now I|first|then I|we (?:need|can|should|will)|"
@@ -29,6 +36,7 @@ _RETELLING = re.compile(
     r"lists?|mentions?)\b|(?:we|I) (?:are|have|see|saw|can see|was|were)\b|now that\b)",
     re.IGNORECASE,
 )
+_QUOTATION = re.compile(r"\s*(?:[\"\u201c`>][^\n]*[\"\u201d`.]|[<`(]?https?://\S+)\s*$")
 _THOUGHT_TAG = re.compile(
     r"^\s*(?:thoughts?(?: \d+)?|reason(?:ing)?|plan)\s*[:\uff1a]|^\s*<think", re.IGNORECASE
 )
@@ -57,8 +65,29 @@ def retelling(conversation: Conversation) -> Iterator[Proposal]:
         is_last = segment.end >= len(turn.text)
         if len(turn.text) < MIN_LONG_THOUGHT_CHARS or is_last:
             continue
-        if _RETELLING.match(text) and not _CHOICE.search(text):
+        is_retold = _RETELLING.match(text) and not _CHOICE.search(text)
+        if is_retold or _QUOTATION.match(text):
             yield Proposal(turn.index, segment.start, segment.end, Region.ORDINARY_CONTEXT, 1.0)
+
+
+def quoted_data(conversation: Conversation) -> Iterator[Proposal]:
+    """Propose ordinary_context for stack frames and records that an agent's words are mixed with.
+
+    Where several agents talk, one's page, ledger or traceback stands in its own message.
+    """
+    for turn in conversation.of(Speaker.ASSISTANT):
+        data = [
+            segment
+            for segment in turn.segments
+            if _DATA.match(text := turn.segment_text(segment))
+            and (not turn.is_chat or _FRAME.match(text))
+        ]
+        if len(data) < MIN_DATA_SEGMENTS or turn.acts:
+            continue
+        inside = [(part.start, part.end) for part in turn.parts]
+        for segment in data:
+            if not any(start <= segment.start < end for start, end in inside):
+                yield Proposal(turn.index, segment.start, segment.end, Region.ORDINARY_CONTEXT, 1.6)
 
 
 def prose(turn: Turn) -> Iterator[tuple[int, int]]:

@@ -33,6 +33,7 @@ from memdecay.training.cross_validation.run import run_folds
 from memdecay.training.cross_validation.table import markdown_report
 from memdecay.training.metrics import RegionMetrics
 from memdecay.training.pipeline import default_layer
+from memdecay.training.supplement import Supplement
 from memdecay.training.trainer import check_devices
 from memdecay.training.windows import StoreWindows
 
@@ -66,6 +67,7 @@ def cross_validate(
     store_dir: Path,
     config: CrossValidationConfig | None = None,
     *,
+    supplement: Sequence[Trace] = (),
     progress: Progress | None = None,
     training_progress: Progress | None = None,
 ) -> CrossValidation:
@@ -79,6 +81,7 @@ def cross_validate(
         folder: Where the folds, ``results.json`` and ``results.md`` are written.
         store_dir: Where hidden states are kept; the store of `train_classifier` is found there.
         config: Settings.
+        supplement: Generated traces that every fold trains on as well; see `train_classifier`.
         progress: Called with tokens done and tokens in all while hidden states are extracted.
         training_progress: Called with epochs done and epochs at most, over all folds.
 
@@ -94,8 +97,17 @@ def cross_validate(
     folds = source_folds(traces, config.training.split, config.num_folds)
     layer = default_layer(llm.num_layers) if config.layer is None else config.layer
     store = extract(traces, llm, layer, store_dir, config.extraction, progress=progress)
+    extra = Supplement.extract(
+        supplement, llm, layer, store_dir, config.extraction, progress=progress
+    )
     predictions = run_folds(
-        folds, traces, store, config.training, folder / "folds", progress=training_progress
+        folds,
+        traces,
+        store,
+        config.training,
+        folder / "folds",
+        supplement=extra,
+        progress=training_progress,
     )
     rules = rule_regions(traces, store, llm.tokenizer)
     tagged = pool_folds(predictions)

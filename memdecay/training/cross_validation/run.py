@@ -23,6 +23,7 @@ from memdecay.training.fit import TrainingData, run_fingerprint, train_network
 from memdecay.training.metrics import fit_temperature
 from memdecay.training.pipeline import training_data
 from memdecay.training.predict import predict_logits
+from memdecay.training.supplement import Supplement
 
 PREDICTIONS_FILE = "predictions.npz"
 
@@ -36,6 +37,7 @@ def run_folds(
     config: TrainingConfig,
     folder: Path,
     *,
+    supplement: Supplement | None = None,
     progress: Progress | None = None,
 ) -> list[FoldPredictions]:
     """Train a model for each fold and keep what it says about the fold's sources.
@@ -46,6 +48,7 @@ def run_folds(
         store: Their hidden states.
         config: Settings of every fold's training; one process on one device.
         folder: Where each fold has a folder of its own.
+        supplement: Traces that every fold trains on as well.
         progress: Called with epochs done and epochs at most, over all folds.
 
     Raises:
@@ -55,7 +58,7 @@ def run_folds(
     found = []
     for index, fold in enumerate(folds):
         epochs = _Epochs(progress, index, len(folds), config.max_epochs)
-        data = training_data(traces, store, fold.split)
+        data = training_data(traces, store, fold.split, supplement)
         place = folder / f"{index:02d}-{_slug(fold.name)}"
         predictions = _predict(data, store, config, place, epochs.report)
         hits = predictions.logits.argmax(axis=1) == predictions.labels
