@@ -90,7 +90,7 @@ class _Work:
 
     def done(self) -> tuple[Tensor, Tensor]:
         """Do the work; return attention and log-sum-exp, ``(batch * heads, queries, ...)``."""
-        run_shares(self._share, most=sum(num_pieces for _, _, num_pieces in self._calls))
+        run_shares(self._share, self._num_heads * self._num_tokens)
         outputs, peaks, masses = self._lines
         num_queries, value_dim = outputs.shape[3:]
         joined = np.empty((self._num_heads, num_queries, value_dim), dtype=np.float32)

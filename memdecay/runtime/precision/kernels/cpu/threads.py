@@ -17,14 +17,18 @@ Share = Callable[[int, int], None]
 """Does one share of the work: takes the share's number and the number of shares."""
 
 
-def run_shares(share: Share, most: int) -> None:
+_LEAST_TOKENS = 2048
+"""Below this many tokens of a head, waking a thread takes longer than what it would do."""
+
+
+def run_shares(share: Share, num_tokens: int) -> None:
     """Call a function once for each share, this thread taking the first one.
 
     Args:
         share: Called from several threads at once.
-        most: More shares than this would be empty.
+        num_tokens: Tokens of all heads and rows together, which tell how many shares pay.
     """
-    num_shares = max(1, min(torch.get_num_threads(), most))
+    num_shares = max(1, min(torch.get_num_threads(), num_tokens // _LEAST_TOKENS))
     others = [
         _pool(os.getpid(), num_shares - 1).submit(share, number, num_shares)
         for number in range(1, num_shares)

@@ -37,5 +37,5 @@ def unpack_into(keys: Tensor, values: Tensor, parts: Sequence[PackedPart]) -> No
             first = number * num_pieces // num_shares
             unpack_blocks(first, (number + 1) * num_pieces // num_shares, *arguments)
 
-        run_shares(share, most=num_pieces)
+        run_shares(share, batch_size * num_heads * part.num_tokens)
         first_token += part.num_tokens
