@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,29 +32,51 @@ def attend_to_packed(decoder: PreTrainedModel, cache: BudgetedLayers) -> Iterato
         decoder: The part of a model that holds the layers.
         cache: The cache that the model's forwards use.
     """
-    base = str(decoder.config._attn_implementation)
-    # Other functions may stand around the base already; they add to its name.
-    if base.partition("_memdecay_")[0] != _KNOWN_BASE:
+    if not is_replaceable(decoder):
         yield
         return
-
-    def attend(
-        base: AttentionFunction,
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attention_mask: Any,
-        **kwargs: Any,
-    ) -> Any:
-        if isinstance(key, PackedStates) and _is_plain(query, attention_mask, kwargs):
-            scale = kwargs.get("scaling") or query.shape[-1] ** -0.5
-            output = cache.attend(key.mixed, query, scale, _bias(attention_mask))
-            return output.transpose(1, 2).contiguous(), None
-        return base(module, query, key, value, attention_mask, **kwargs)
-
+    attend = partial(attend_as_stored, cache)
     with wrap_attention(decoder, attend), cache.handing_out_packed():
         yield
+
+
+def is_replaceable(decoder: PreTrainedModel) -> bool:
+    """Tell whether it is known what a model's attention computes."""
+    base = str(decoder.config._attn_implementation)
+    # Other functions may stand around the base already; they add to its name.
+    return base.partition("_memdecay_")[0] == _KNOWN_BASE
+
+
+def attend_as_stored(
+    cache: BudgetedLayers,
+    base: AttentionFunction,
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Any,
+    **kwargs: Any,
+) -> Any:
+    """Attend to what a cache's `update` returned, by the model's own function if need be.
+
+    Args:
+        cache: The cache.
+        base: The model's function.
+        module: The attention layer.
+        query: ``(batch, heads, q, head_dim)``.
+        key: The keys, packed or not.
+        value: The values.
+        attention_mask: As the model made it.
+        **kwargs: What else the function takes.
+
+    Returns:
+        The output ``(batch, q, heads, head_dim)`` and what the function returns beside it.
+    """
+    if isinstance(key, PackedStates) and _is_plain(query, attention_mask, kwargs):
+        scale = kwargs.get("scaling") or query.shape[-1] ** -0.5
+        output = cache.attend(key.mixed, query, scale, _bias(attention_mask))
+        return output.transpose(1, 2).contiguous(), None
+    return base(module, query, key, value, attention_mask, **kwargs)
 
 
 def _is_plain(query: Tensor, attention_mask: Any, kwargs: dict[str, Any]) -> bool:

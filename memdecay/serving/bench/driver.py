@@ -16,7 +16,7 @@ from memdecay.serving.bench.config import LoadConfig
 from memdecay.serving.bench.row import Probe, RoundRow
 from memdecay.serving.bench.workload import AgentScript
 
-_LOOK_S = 0.5
+_LOOK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class ServerRun:
         probes: The rounds that were sent again.
         peak_rss_bytes: Most memory of the server's process; None where it is not known.
         peak_kv_bytes: Most bytes of keys and values, by the server's own account, looked at every
-            half second; None where it keeps none.
+            second; None where it keeps none.
         kv_limit_bytes: The bytes that they may take; None for no limit.
         was_cut: Whether the time limit ended it.
     """

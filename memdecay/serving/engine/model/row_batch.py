@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache
 
 from memdecay.runtime.observer import AttentionFunction
+from memdecay.runtime.packed_attention import attend_as_stored
 from memdecay.serving.engine.model.memory import SessionMemory
 
 
@@ -76,6 +77,7 @@ class RowBatch(Cache):  # type: ignore[misc]
             own = query[row : row + 1]
             if memory.recorder is not None:
                 memory.recorder.see(module, own, key, mask, kwargs)
-            outputs.append(base(module, own, key, value, mask, **kwargs)[0])
+            attended = attend_as_stored(memory.cache, base, module, own, key, value, mask, **kwargs)
+            outputs.append(attended[0])
         self._states = []
         return torch.cat(outputs), None

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from memdecay.classifier.decoder import decoder_layers, find_decoder
 from memdecay.classifier.llm import LanguageModel
 from memdecay.runtime.observer import AttentionFunction, wrap_attention
+from memdecay.runtime.packed_attention import is_replaceable
 from memdecay.runtime.transcript import TokenTable
 from memdecay.serving.engine.model.memory import SessionMemory
 from memdecay.serving.engine.model.row_batch import RowBatch
@@ -48,6 +49,7 @@ class ModelRunner:
         self._llm = llm
         self._tagger_layer = tagger_layer
         self._parameters = inspect.signature(llm.model.forward).parameters
+        self._attends_to_packed = is_replaceable(find_decoder(llm.model))
         self._batch: RowBatch | None = None
         self._hidden_states: Tensor | None = None
 
@@ -102,7 +104,7 @@ class ModelRunner:
         if "logits_to_keep" in self._parameters:
             options["logits_to_keep"] = 1
         try:
-            with torch.inference_mode():
+            with torch.inference_mode(), self._handing_out_packed(rows):
                 output = self._llm.model(
                     input_ids=input_ids.to(device), position_ids=position_ids.to(device), **options
                 )
@@ -110,6 +112,15 @@ class ModelRunner:
             self._batch = None
         logits: Tensor = output.logits[:, -1]
         return logits
+
+    @contextmanager
+    def _handing_out_packed(self, rows: Sequence[Row]) -> Iterator[None]:
+        """Let tokens that have lost precision be attended to as they are stored."""
+        with ExitStack() as stack:
+            if self._attends_to_packed:
+                for row in rows:
+                    stack.enter_context(row.memory.cache.handing_out_packed())
+            yield
 
     def _attend(
         self,
