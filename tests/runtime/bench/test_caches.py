@@ -10,7 +10,7 @@ from memdecay.runtime.bench.caches.budget import (
     full_cache_bytes,
     tokens_for_budget,
 )
-from memdecay.runtime.bench.caches.variants import parse_variant
+from memdecay.runtime.bench.caches.variants import MODIFIERS, parse_variant
 from memdecay.runtime.bench.quality.config import QualityConfig
 from tests.runtime.bench.traces import language_model
 
@@ -60,6 +60,13 @@ def test_variants_are_read() -> None:
     assert parse_variant("snapkv-per-head").is_headwise
     assert parse_variant("snapkv").is_baseline
     assert not parse_variant("region").is_baseline
+
+
+@pytest.mark.parametrize("modifier", MODIFIERS)
+def test_every_modifier_changes_the_cache(modifier: str) -> None:
+    plain = cache_config("memdecay", 0.5, 1000, QualityConfig())
+
+    assert parse_variant(f"memdecay+{modifier}").configure(plain) != plain
 
 
 @pytest.mark.parametrize(
