@@ -83,7 +83,8 @@ class Pool:
 
     def split_heads(self, nums_heads: Sequence[int]) -> list[Pool]:
         """Return the pools of runs of heads, each in tensors of its own."""
-        keys, values = self.keys.split([*nums_heads], 1), self.values.split([*nums_heads], 1)
+        keys = torch.split(self.keys, [*nums_heads], dim=1)
+        values = torch.split(self.values, [*nums_heads], dim=1)
         return [
             Pool(own_keys.clone(), own_values.clone())
             for own_keys, own_values in zip(keys, values, strict=True)
