@@ -73,7 +73,7 @@ def write_serving_report(
     }
     write_text_atomically(folder / RESULTS_FILE, json.dumps(data, indent=1) + "\n")
     plots = write_serving_plots(folder, whole, common)
-    parts = [*_head(config, model, cache)]
+    parts = [*_head(config, model, cache), *_contestants(runs)]
     parts += ["\n## Equal rounds\n", *_equal(common)]
     if any(figure.was_cut for figure in whole):
         parts += ["\n## All rounds that each has done\n", *_table(whole, shows_rounds=True)]
@@ -135,7 +135,12 @@ def _head(config: LoadConfig, model: ModelChoice, cache: CacheChoice) -> Iterato
         "tokens. The conversation of a round is that of the round before with the server's own "
         "answer and a new message.\n"
     )
-    yield from (f"- `{name}`: `{what}`" for name, what in CONTESTANTS.items())
+
+
+def _contestants(runs: Sequence[ServerRun]) -> Iterator[str]:
+    for run in runs:
+        what = CONTESTANTS.get(run.name)
+        yield f"- `{run.name}`: " + (f"`{what}`" if what else "a server that ran already")
 
 
 def _equal(figures: Sequence[ServerFigures]) -> Iterator[str]:
