@@ -143,7 +143,8 @@ class Transcript:
 
         Where the new text begins with the old one, the old tokens stay and the tokens of the rest
         follow; white space that the template trims off the newest reply or puts around it makes no
-        difference. Otherwise the tokens of the new rendering count, from the first that differs.
+        difference. Otherwise, and in a raw prompt, which no template has changed, the tokens of the
+        new rendering count, from the first that differs.
 
         Args:
             text: The rendered text.
@@ -170,7 +171,8 @@ class Transcript:
 
     def _trimmed_end_in(self, text: str) -> int | None:
         """Return the same, whatever white space there is around the newest reply."""
-        if not text.startswith(self.text[: self.reply_start]):
+        is_raw = not len(self.tokens) or self.tokens.message_index[-1] < 0
+        if is_raw or not text.startswith(self.text[: self.reply_start]):
             return None
         reply = self.text[self.reply_start :].strip()
         rest = text[self.reply_start :]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memdecay.classifier.features import role_code
-from memdecay.classifier.rendering import render
+from memdecay.classifier.rendering import RenderedConversation, render
 from memdecay.classifier.tokenization import TokenizedConversation, tokenize
 from memdecay.runtime.transcript import TokenTable, Transcript
 from tests.tiny import CHATML, TRIMMING, tiny_tokenizer
@@ -108,6 +108,21 @@ def test_white_space_that_a_template_puts_around_a_reply_makes_no_difference() -
     rest = conversation.input_ids[len(conversation.input_ids) - (len(longer.tokens) - num_same) :]
     assert np.array_equal(longer.tokens.input_ids[num_same:], rest)
     assert tiny_tokenizer().decode(rest.tolist()).startswith(" \n<|im_end|>")
+
+
+@pytest.mark.parametrize("second", ["Once the tool", "Once  the tool"])
+def test_white_space_of_a_raw_prompt_counts(second: str) -> None:
+    tokenizer = tiny_tokenizer()
+
+    def raw(text: str) -> tuple[str, TokenizedConversation]:
+        return text, tokenize(RenderedConversation(text, ()), tokenizer)
+
+    transcript, _ = Transcript.empty().update(*raw("Once"))
+    transcript = transcript.with_reply(transcript.reply_tokens([300, 301], -1, ""), "  the tool ")
+    text, conversation = raw(second)
+    longer, num_same = transcript.update(text, conversation)
+    assert num_same < len(transcript.tokens)
+    assert np.array_equal(longer.tokens.input_ids, conversation.input_ids)
 
 
 @pytest.mark.parametrize("text", ["a tool", "the"])
