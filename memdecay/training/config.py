@@ -23,8 +23,8 @@ class ClassWeighting(StrEnum):
 class NetworkSizes:
     """Sizes of the network that do not follow from the LLM; see `NetworkConfig`."""
 
-    projection_size: int = 64
-    mlp_size: int = 128
+    projection_size: int = 32
+    mlp_size: int = 64
     context_tokens: int = 8
     dropout: float = 0.3
     rules_weight: float = 5.0
@@ -50,7 +50,7 @@ class OptimizerConfig:
             root (``sqrt``) of a region's share of the training tokens.
     """
 
-    learning_rate: float = 2e-3
+    learning_rate: float = 4e-3
     weight_decay: float = 0.05
     label_smoothing: float = 0.05
     class_weighting: ClassWeighting = ClassWeighting.SQRT
@@ -134,10 +134,10 @@ class TrainingConfig:
         temperature: Divisor of the logits; None to fit it to the validation traces.
     """
 
-    max_epochs: int = 20
-    patience: int = 6
+    max_epochs: int = 10
+    patience: int = 5
     epoch_tokens: int = 40_000
-    batch_chunks: int = 32
+    batch_chunks: int = 16
     chunk_tokens: int = 64
     seed: int = 0
     temperature: float | None = None

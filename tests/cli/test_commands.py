@@ -21,7 +21,7 @@ def classifier(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path, label
         patch.setenv("MEMDECAY_CACHE", str(folder / "cache"))
         code = exit_code(
             *("train", "--traces", labelled, "--model", tiny_model, "--out", folder / "c"),
-            *("--max-epochs", 2),
+            *("--max-epochs", 2, "--synthetic", 1),
         )
     assert code == 0
     return folder / "c"
@@ -203,6 +203,14 @@ def test_figures_go_into_the_card(
     assert "It has seen no recorded run" in readme
 
 
+def test_generated_traces_are_trained_on_beside_recorded_ones(classifier: Path) -> None:
+    card = load_artifact(classifier).card
+    own = card.training["train_traces"] - 1
+    assert card.training["generated_traces"] + card.training["recorded_traces"] == (
+        own + 1 + card.training["validation_traces"] + card.training["test_traces"]
+    )
+
+
 def test_train_shows_and_keeps_the_baselines(classifier: Path) -> None:
     baselines = load_artifact(classifier).card.metrics["baselines"]
     assert set(baselines) == {"position and role only", "rules"}
@@ -217,7 +225,7 @@ def test_sources_are_held_out_in_turn(
     outcome = command(
         "cross-validate",
         *("--traces", labelled, "--model", tiny_model, "--out", tmp_path / "out"),
-        *("--folds", 2, "--max-epochs", 1),
+        *("--folds", 2, "--max-epochs", 1, "--synthetic", 0),
     )
     assert outcome.exit_code == 0, outcome.err
     for word in ("position and role only", "rules", "classifier", "2 folds", "ECE"):

@@ -18,6 +18,17 @@ def test_each_labelled_token_stands_in_exactly_one_chunk(chunk_tokens: int) -> N
     )
 
 
+def test_some_of_the_chunks_are_drawn_evenly() -> None:
+    source = learnable_source(4, 6, 2)
+    every = ChunkDataset(source, range(4), 8, context_tokens=0)
+    some = ChunkDataset(source, range(4), 8, context_tokens=0, max_chunks=5)
+    places = np.linspace(0, len(every) - 1, 5).astype(int)
+    assert len(some) == 5
+    for index, place in enumerate(places.tolist()):
+        np.testing.assert_array_equal(some[index].labels, every[place].labels)
+    assert len(ChunkDataset(source, range(4), 8, 0, max_chunks=10_000)) == len(every)
+
+
 def test_logits_of_chunks_equal_those_of_the_whole_window() -> None:
     source = learnable_source(1, 6, 2)
     network = NetworkConfig(6, 2, context_tokens=4).build().eval()

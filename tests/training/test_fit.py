@@ -239,7 +239,9 @@ def test_a_bad_temperature_is_refused(temperature: float) -> None:
         TrainingConfig(temperature=temperature)
 
 
-@pytest.mark.parametrize("field", ["max_epochs", "patience", "batch_chunks", "chunk_tokens"])
+@pytest.mark.parametrize(
+    "field", ["max_epochs", "patience", "epoch_tokens", "batch_chunks", "chunk_tokens"]
+)
 def test_bad_counts_are_refused(field: str) -> None:
     with pytest.raises(ValueError, match=field):
         TrainingConfig(**{field: 0})  # type: ignore[arg-type]

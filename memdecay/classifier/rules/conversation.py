@@ -119,11 +119,12 @@ _RESULT_OPENING = re.compile(
     r"please always provide|format error|no tool calls?|your (?:last|proposed|output))",
     re.IGNORECASE,
 )
+_REPORT_CHARS = 600
 _REPORTED_RESULT = re.compile(
     r"\s*(?:(?:function|tool)(?: call)? (?:output|result|response)s?\s*[:\uff1a]|exitcode: |"
     r"execution (?:output|result)s?\s*[:\uff1a]|<(?:tool_response|function_results?|returncode)\b|"
-    r"I (?:typed|clicked|scrolled|hovered|navigated|visited|selected)\b[^\n]{0,200}"
-    r"\n*(?:[^\n]*\n+){0,2}[^\n]*(?:screenshot|viewport|web ?page))",
+    r"I (?:typed|clicked|scrolled|hovered|navigated|visited|selected)\b"
+    r"[^\n]*(?:\n[^\n]*){0,8}?(?:screenshot|viewport|web ?page))",
     re.IGNORECASE,
 )
 _PERSONAL = re.compile(
@@ -201,7 +202,9 @@ class ConversationReader:
         if role == "system":
             return Speaker.SYSTEM
         if role == "assistant":
-            is_report = not message.calls and _REPORTED_RESULT.match(message.content)
+            is_report = not message.calls and _REPORTED_RESULT.match(
+                message.content[:_REPORT_CHARS]
+            )
             return Speaker.RESULT if is_report else Speaker.ASSISTANT
         if role == "tool":
             return Speaker.RESULT

@@ -18,7 +18,7 @@ from memdecay.training.chunks import UNLABELLED, WindowSource
 _NUM_COLUMNS = 3 + len(ROLES)
 """The features it may see: the three logarithms of counts and the role, which come first."""
 
-_MAX_TOKENS = 100_000
+_MAX_TOKENS = 50_000
 """Neighbouring tokens have nearly equal features, so that evenly drawn ones say as much."""
 
 

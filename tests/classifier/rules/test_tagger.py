@@ -103,6 +103,67 @@ def test_a_service_chat_is_labelled() -> None:
     assert [Region(int(labels[0])) for labels in rule_labels(chat)] == expected
 
 
+@pytest.mark.parametrize("system", [[], ["You are a helpful assistant."]])
+def test_answers_in_a_chat_without_tools_are_dialogue(system: list[str]) -> None:
+    chat = [
+        *({"role": "system", "content": text} for text in system),
+        {"role": "user", "content": "How does yeast make dough rise?"},
+        {"role": "assistant", "content": "It eats sugar.\n- The gas lifts the dough.\n"},
+        {"role": "user", "content": "And what does cold do?"},
+        {"role": "assistant", "content": "It slows it. Do you want to know more about that?"},
+    ]
+    regions = [set(labels.tolist()) for labels in rule_labels(chat)[-3:]]
+    assert regions == [{Region.RECENT_DIALOGUE}] * 3
+
+
+@pytest.mark.parametrize(
+    "opening", ["Question: who built it?", "Your job is to name the builder.", "x " * 700]
+)
+def test_the_answer_to_a_task_is_a_decision(opening: str) -> None:
+    run = [{"role": "user", "content": opening}, {"role": "assistant", "content": "It was Ada."}]
+    assert region_of(run, 1, "Ada") is Region.KEY_DECISION
+
+
+def test_results_in_an_agents_own_log_are_results() -> None:
+    page = "Mill Lane is a lane. " * 30 + "Its far end is quiet."
+    log = (
+        "Thought: I need to search the mill.\nAction: search[mill]\n"
+        f"Observation: It opened in 1871.\nThought: I open the page.\nObservation 2: {page}\n"
+        "Action: finish[1871]\n"
+    )
+    run = [REACT[0], {"role": "assistant", "content": log}]
+    assert region_of(run, 1, "It opened in 1871.") is Region.TOOL_SUMMARY
+    assert region_of(run, 1, "Its far end is quiet.") is Region.ORDINARY_CONTEXT
+    assert region_of(run, 1, "I open the page") is Region.KEY_DECISION
+
+
+def test_a_result_that_an_assistant_reports_is_read_as_one() -> None:
+    page = '"og:title": "Prices",\n' * 60 + '"og:type": "page"\n'
+    run = [
+        {"role": "user", "content": "Question: what did the flat cost?"},
+        {"role": "assistant", "content": "Please search for the price."},
+        {"role": "assistant", "content": f"I typed 'price'. Here is a screenshot:\n{page}"},
+    ]
+    assert region_of(run, 2, '"og:type"') is Region.ORDINARY_CONTEXT
+
+
+def test_records_in_the_words_of_agents_that_answer_one_another_are_context() -> None:
+    ledger = "Ledger:\n{\n" + '  "is_done": false,\n' * 6 + "}\nWe search next.\n"
+    run = [
+        {"role": "user", "content": "What did the flat cost?"},
+        {"role": "assistant", "content": "Plan: first the price."},
+        {"role": "assistant", "content": ledger},
+    ]
+    assert region_of(run, 2, '"is_done"') is Region.ORDINARY_CONTEXT
+    assert region_of(run, 2, "We search next.") is Region.KEY_DECISION
+
+
+def test_a_call_in_a_json_block_is_a_call() -> None:
+    block = '```json\n{"tool": "find", "args": {"name": "mill"}}\n```'
+    run = [REACT[0], {"role": "assistant", "content": f"I look it up.\n{block}"}]
+    assert region_of(run, 1, '"tool": "find"') is Region.TOOL_SUMMARY
+
+
 def test_the_error_counts_and_its_frames_do_not() -> None:
     frames = "".join(f'  File "/a/b{i}.py", line {i}\n    call_{i}()\n' for i in range(20))
     result = f"Traceback (most recent call last):\n{frames}KeyError: 'colour'\n"
@@ -112,7 +173,11 @@ def test_the_error_counts_and_its_frames_do_not() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["```\n" * 5000, "\n" * 50000, "{" * 50000, "a_" * 25000, "<execute>" * 5000]
+    "text",
+    [
+        *("```\n" * 5000, "\n" * 50000, "{" * 50000, "a_" * 25000, "<execute>" * 5000),
+        *("I typed" + "\n" * 50000, "Observation: \n" * 5000, '"a":\n' * 9000),
+    ],
 )
 @pytest.mark.parametrize("role", ["user", "assistant", "tool"])
 def test_hostile_text_is_labelled(role: str, text: str) -> None:
