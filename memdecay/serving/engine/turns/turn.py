@@ -160,13 +160,13 @@ class Turn:
         Args:
             is_finished: Whether no more tokens follow.
         """
-        session = self.session
-        start = len(session.transcript.tokens)
-        reading = self.prompt.reading(start, start)
-        if session.memory is None or session.memory.tagger is None or reading is None:
+        memory, start = self.session.memory, len(self.session.transcript.tokens)
+        if memory is None or memory.tagger is None:
             return
-        writing = Writing(reading.messages, self.answer.token_ids, start, is_finished)
-        session.memory.tagger.write(writing, session.memory.cache)
+        reading = self.prompt.reading(start, start)
+        if reading is not None:
+            writing = Writing(reading.messages, self.answer.token_ids, start, is_finished)
+            memory.tagger.write(writing, memory.cache)
 
     def choose(self, logits: Tensor) -> int | None:
         """Return the next token; None ends a forced answer.
