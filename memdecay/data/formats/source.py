@@ -109,7 +109,7 @@ class Source:
                 for line in _guarded(stream, self.notes):
                     yield _decode(line, self.notes)
             else:
-                text = TextIOWrapper(cast("IO[bytes]", stream), encoding, "replace", newline="")
+                text = TextIOWrapper(stream, encoding, "replace", newline="")
                 yield from _guarded(text, self.notes)
 
     def _line_values(self) -> Iterator[Record]:
