@@ -60,6 +60,10 @@ class FadingCache(BudgetedLayers):
         """Bytes of tokens that are packed ahead of a move."""
         return 0 if self._staged is None else self._staged.nbytes
 
+    def give_up_waiting(self) -> None:
+        """Give up what is packed ahead of the next move, which is planned anew when it comes."""
+        self._drop_staged()
+
     def _make_room_by_fading(self, num_new: int) -> int:
         if self._room() >= num_new:
             return 0

@@ -248,6 +248,27 @@ def test_full_tiers_pass_sessions_on(llm: LanguageModel, tmp_path: Path) -> None
         assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_idle_sessions_hold_nothing_that_waits(llm: LanguageModel) -> None:
+    """What is packed ahead is not saved, so that a session that stays must not use it either."""
+    config = cache_config(policy="memdecay")
+    config = replace(config, fading=replace(config.fading, staging_share=0.1))
+
+    def waiting_after(num_tokens: int) -> list[int]:
+        waiting = []
+        with rig(llm, cache=config) as engine:
+            run = engine.submit(ANN, session_id="s", max_tokens=num_tokens)
+            while not run.has_ended:
+                engine.core.step()
+                waiting.append(engine.session(run).memory.cache.waiting_bytes)
+        return waiting
+
+    waiting = waiting_after(40)
+    step = next(step for step, num_bytes in enumerate(waiting) if num_bytes)
+    num_tokens = 40 - (len(waiting) - 1 - step)
+    assert num_tokens > 0
+    assert waiting_after(num_tokens)[-1] == 0
+
+
 def test_what_was_forgotten_is_told_in_every_tier(llm: LanguageModel, tmp_path: Path) -> None:
     options = {"cache": cache_config(policy="region"), "disk_folder": tmp_path}
     with rig(llm, max_sessions=1, cpu_memory_bytes=10**9, **options) as engine:

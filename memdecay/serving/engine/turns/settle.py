@@ -25,6 +25,9 @@ def settle(turn: Turn, store: SessionStore, now: float) -> MemoryReport:
     # A stop text of several tokens has been run in part, but is no part of the answer.
     if memory is not None and not memory.take_back(len(session.transcript.tokens)):
         notes = (*notes, "The session's memory was given up; it is read again next time.")
+    if memory is not None:
+        # Idle sessions take no more than they keep, and go on alike wherever they lay.
+        memory.cache.give_up_waiting()
     session.num_turns += 1
     session.last_used_at = now
     store.note_prompt(session, turn.prompt)
