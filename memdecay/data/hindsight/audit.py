@@ -35,6 +35,10 @@ class Doubt(Enum):
     """Labelled as lasting, yet hardly looked back at."""
 
 
+TRUST = (Doubt.RULES, Doubt.UNVISITED, Doubt.LATE_DECISION, Doubt.VISITED)
+"""The doubts, those that proved right most often on planted errors first."""
+
+
 @dataclass(frozen=True, slots=True)
 class AuditConfig:
     """When a label is doubted.
@@ -131,8 +135,7 @@ class Audit:
         num_traces: Traces read.
         num_segments: Segments judged, by region label.
         median_visits: Median visits of the judged segments, by region label.
-        suspects: The doubted labels: those of the rules, then those of attention, the strongest
-            doubts first.
+        suspects: The doubted labels in the order of `TRUST`, the strongest first.
     """
 
     num_traces: int
@@ -167,7 +170,7 @@ def audit_labels(traces: Iterable[MeasuredTrace], config: AuditConfig | None = N
     ]
     labelled = [measured.aligned.trace for measured, _ in found]
     suspects += map(_rule_suspect, doubted_by_rules(labelled, config.rules_share))
-    suspects.sort(key=lambda suspect: (suspect.doubt is not Doubt.RULES, -suspect.strength))
+    suspects.sort(key=lambda suspect: (TRUST.index(suspect.doubt), -suspect.strength))
     visits = {
         region: [segment.visits for segment in segments if segment.region is region]
         for region in Region

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from memdecay.classifier.regions import REGION_LABELS
 from memdecay.classifier.storage import write_text_atomically
-from memdecay.data.hindsight.audit import Audit, Doubt, Suspect
+from memdecay.data.hindsight.audit import TRUST, Audit, Doubt, Suspect
 
 _MAX_CHARACTERS = 300
 _MEANING = {
@@ -41,7 +41,7 @@ def audit_markdown(audit: Audit) -> str:
         "over what is usual at the same ages; 1 is as usual.",
         _region_table(audit),
     ]
-    for doubt in (Doubt.RULES, *(doubt for doubt in Doubt if doubt is not Doubt.RULES)):
+    for doubt in TRUST:
         own = [suspect for suspect in audit.suspects if suspect.doubt is doubt]
         if own:
             parts.append(f"## {doubt.value} ({len(own)}): {_MEANING[doubt]}")
