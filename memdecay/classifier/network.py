@@ -11,6 +11,9 @@ from torch.nn import functional
 
 from memdecay.classifier.regions import NUM_REGIONS
 
+_MIN_DEVIATION = 1e-3
+_MAX_DEVIATIONS = 6.0
+
 
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:
@@ -23,6 +26,8 @@ class NetworkConfig:
         mlp_size: Width of the MLP's inner layer.
         context_tokens: How many tokens on each side a token's context means look at; 0 for none.
         dropout: Probability of dropping an inner unit while training.
+        hidden_dropout: Probability of leaving a token's hidden states out while training, those of
+            its neighbours included: on sources never seen they say less than on those trained on.
         rules_column: Where the rules' scores of the regions begin among the position features.
         rules_weight: What the rules' scores count for beside the network's own logits; 0 leaves
             them to the network.
@@ -34,6 +39,7 @@ class NetworkConfig:
     mlp_size: int = 128
     context_tokens: int = 8
     dropout: float = 0.1
+    hidden_dropout: float = 0.0
     rules_column: int = 0
     rules_weight: float = 0.0
 
@@ -41,16 +47,17 @@ class NetworkConfig:
         """Check the sizes.
 
         Raises:
-            ValueError: A size is not positive, the dropout is not in [0, 1), the weight of the
-                rules is negative, or their scores lie outside the position features.
+            ValueError: A size is not positive, a dropout is not in [0, 1), the weight of the rules
+                is negative, or their scores lie outside the position features.
         """
         for name in ("hidden_size", "num_position_features", "projection_size", "mlp_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.context_tokens < 0:
             raise ValueError(f"context_tokens must be 0 or above, got {self.context_tokens}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1), got {self.dropout}")
+        for name in ("dropout", "hidden_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
         if not (math.isfinite(self.rules_weight) and self.rules_weight >= 0):
             raise ValueError(f"rules_weight must be a number from 0 on, got {self.rules_weight}")
         last_column = self.num_position_features - NUM_REGIONS
@@ -70,10 +77,16 @@ class RegionNetwork(nn.Module):
     The left and right context means are taken after the projection: a mean commutes with a linear
     map, and the projected vectors are an order of magnitude narrower.
 
+    Position features are brought to mean 0 and deviation 1 over the training tokens (see
+    `standardize`), so that rare ones weigh as much as those that are nearly always there.
+
     The rules' scores are added to the logits only outside training. Trained on top of them, the
     network would learn to mend the rules where they fail on the sources at hand, and be wrong
     elsewhere; as two opinions formed apart, each holds the other in check.
     """
+
+    feature_means: Tensor
+    feature_scales: Tensor
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -81,6 +94,9 @@ class RegionNetwork(nn.Module):
         num_views = 3 if config.context_tokens else 1
         self.norm = nn.LayerNorm(config.hidden_size)
         self.projection = nn.Linear(config.hidden_size, config.projection_size)
+        width = config.num_position_features
+        self.register_buffer("feature_means", torch.zeros(width))
+        self.register_buffer("feature_scales", torch.ones(width))
         self.mlp = nn.Sequential(
             nn.Linear(
                 num_views * config.projection_size + config.num_position_features, config.mlp_size
@@ -92,6 +108,26 @@ class RegionNetwork(nn.Module):
             nn.Dropout(config.dropout),
             nn.Linear(config.mlp_size, NUM_REGIONS),
         )
+
+    def standardize(self, means: Tensor, deviations: Tensor) -> None:
+        """Set what brings the position features to mean 0 and deviation 1.
+
+        Args:
+            means: ``(num_position_features,)``, float32.
+            deviations: ``(num_position_features,)``, float32; what is nearly constant is not
+                blown up.
+
+        Raises:
+            ValueError: They have another width.
+        """
+        width = (self.config.num_position_features,)
+        if means.shape != width or deviations.shape != width:
+            raise ValueError(
+                f"means and deviations must be {width}, got {tuple(means.shape)} and "
+                f"{tuple(deviations.shape)}"
+            )
+        self.feature_means.copy_(means)
+        self.feature_scales.copy_(1.0 / (deviations + _MIN_DEVIATION))
 
     def forward(
         self, hidden_states: Tensor, position_features: Tensor, token_mask: Tensor
@@ -110,7 +146,13 @@ class RegionNetwork(nn.Module):
         views = [projected]
         if self.config.context_tokens:
             views += context_means(projected, token_mask, self.config.context_tokens)
-        logits: Tensor = self.mlp(torch.cat([*views, position_features], dim=-1))
+        hidden_views = torch.cat(views, dim=-1)
+        if self.training and self.config.hidden_dropout:
+            kept = torch.rand_like(hidden_views[..., :1]) >= self.config.hidden_dropout
+            hidden_views = hidden_views * kept
+        features = (position_features - self.feature_means) * self.feature_scales
+        features = features.clamp(-_MAX_DEVIATIONS, _MAX_DEVIATIONS)
+        logits: Tensor = self.mlp(torch.cat([hidden_views, features], dim=-1))
         if self.config.rules_weight and not self.training:
             first = self.config.rules_column
             logits = (

@@ -27,6 +27,7 @@ class NetworkSizes:
     mlp_size: int = 64
     context_tokens: int = 8
     dropout: float = 0.3
+    hidden_dropout: float = 0.6
     rules_weight: float = 5.0
 
     def __post_init__(self) -> None:

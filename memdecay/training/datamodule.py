@@ -8,7 +8,9 @@ from typing import Any
 
 import lightning
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler
 
 from memdecay.classifier.regions import NUM_REGIONS
@@ -57,6 +59,23 @@ class RegionDataModule(lightning.LightningDataModule):  # type: ignore[misc]
             labels = self._source.window(index).labels
             counts += np.bincount(labels[labels != UNLABELLED], minlength=NUM_REGIONS)
         return counts
+
+    def feature_statistics(self) -> tuple[Tensor, Tensor]:
+        """Return means and deviations of the position features over the labelled training tokens.
+
+        Returns:
+            Two of ``(num_position_features,)``, float32.
+        """
+        count, total, squares = 0, np.zeros(1), np.zeros(1)
+        for index in self._windows["train"]:
+            window = self._source.window(index)
+            features = window.position_features[window.labels != UNLABELLED].astype(np.float64)
+            count += len(features)
+            total = total + features.sum(axis=0)
+            squares = squares + (features**2).sum(axis=0)
+        means = total / max(count, 1)
+        deviations = np.sqrt(np.maximum(squares / max(count, 1) - means**2, 0.0))
+        return torch.from_numpy(means).float(), torch.from_numpy(deviations).float()
 
     @property
     def _epoch_chunks(self) -> int:

@@ -124,6 +124,7 @@ def train_network(
     )
     torch.manual_seed(config.seed)
     module = RegionModule(network_config, config.optimizer, weights)
+    module.network.standardize(*datamodule.feature_statistics())
     run_folder = folder / "training" / run_fingerprint(data, config)
     return train(module, datamodule, config, run_folder, progress=progress)
 

@@ -59,6 +59,8 @@ def test_default_network_stays_far_below_a_million_weights() -> None:
         ("mlp_size", 0),
         ("context_tokens", -1),
         ("dropout", 1.0),
+        ("hidden_dropout", -0.1),
+        ("hidden_dropout", 1.0),
         ("rules_weight", -1.0),
         ("rules_weight", float("nan")),
     ],
@@ -83,3 +85,43 @@ def test_rule_scores_count_beside_the_networks_own_logits() -> None:
     own = network.train()(hidden, position, mask)
     together = network.eval()(hidden, position, mask)
     torch.testing.assert_close(together, own + 3.0 * position[..., 2 : 2 + NUM_REGIONS])
+
+
+def test_features_count_by_their_deviation_from_the_mean() -> None:
+    network = NetworkConfig(8, 3, dropout=0.0).build().eval()
+    plain = NetworkConfig(8, 3, dropout=0.0).build().eval()
+    plain.load_state_dict(network.state_dict())
+    means, deviations = torch.tensor([1.0, -2.0, 0.5]), torch.tensor([2.0, 0.1, 1.0])
+    network.standardize(means, deviations)
+    hidden, mask = torch.randn(2, 9, 8), torch.ones(2, 9, dtype=torch.bool)
+    features = torch.randn(2, 9, 3).clamp(-3, 3)
+    torch.testing.assert_close(
+        network(hidden, features * deviations + means, mask),
+        plain(hidden, features, mask),
+        atol=0.05,
+        rtol=0.05,
+    )
+
+
+def test_a_feature_far_from_all_that_was_seen_counts_no_more_than_a_far_one() -> None:
+    network = NetworkConfig(8, 3).build().eval()
+    hidden, mask = torch.randn(1, 4, 8), torch.ones(1, 4, dtype=torch.bool)
+    far, further = torch.full((1, 4, 3), 50.0), torch.full((1, 4, 3), 5000.0)
+    torch.testing.assert_close(network(hidden, far, mask), network(hidden, further, mask))
+
+
+def test_means_of_another_width_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"must be \(3,\), got \(2,\) and \(3,\)"):
+        NetworkConfig(8, 3).build().standardize(torch.zeros(2), torch.ones(3))
+
+
+def test_hidden_states_are_left_out_of_some_tokens_while_training_only() -> None:
+    network = NetworkConfig(8, 3, dropout=0.0, hidden_dropout=0.5).build()
+    hidden, position = torch.randn(1, 400, 8), torch.zeros(1, 400, 3)
+    mask = torch.ones(1, 400, dtype=torch.bool)
+    blind = network.mlp(torch.zeros(1, 3 * network.config.projection_size + 3))
+    with torch.inference_mode():
+        left_out = (network.train()(hidden, position, mask) - blind).abs().sum(-1) < 1e-5
+        seen = (network.eval()(hidden, position, mask) - blind).abs().sum(-1) > 1e-5
+    assert 100 < int(left_out.sum()) < 300
+    assert bool(seen.all())

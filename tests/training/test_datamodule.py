@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from memdecay.training.config import TrainingConfig
@@ -39,3 +40,11 @@ def test_half_as_many_validation_tokens_are_looked_at_and_all_test_tokens(
 def test_few_tokens_are_all_drawn(source: ListSource) -> None:
     loader = make_datamodule(source, epoch_tokens=1_000_000).train_dataloader()
     assert sorted(loader.sampler) == list(range(len(loader.dataset)))  # type: ignore[arg-type]
+
+
+def test_statistics_are_those_of_the_labelled_training_tokens(source: ListSource) -> None:
+    means, deviations = make_datamodule(source, epoch_tokens=48).feature_statistics()
+    windows = source.windows[:4]
+    features = np.concatenate([w.position_features[w.labels >= 0] for w in windows])
+    np.testing.assert_allclose(means, features.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(deviations, features.std(axis=0), rtol=1e-4)
