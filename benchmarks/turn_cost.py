@@ -35,6 +35,7 @@ from memdecay.serving.engine.request import GenerationRequest
 
 ANSWER = {"role": "assistant", "content": "I will look at the file and then say what is wrong."}
 LOAD = LoadConfig(num_agents=1)
+WARM_UP_DEPTH = 8
 DEPTHS = (20, 96)
 NUM_TURNS = 5
 _now = time.thread_time
@@ -76,6 +77,9 @@ def main() -> None:
             cache = CacheConfig(budget_tokens=options.budget, policy=policy)
             core = EngineCore(llm, EngineConfig(cache=cache), tagger, time.time)
             with core.attached():
+                core.warm_up()
+                for _ in measure(core, script, WARM_UP_DEPTH):
+                    pass
                 for depth in DEPTHS:
                     for line in measure(core, script, depth):
                         print(policy, line, flush=True)

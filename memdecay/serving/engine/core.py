@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from torch import Tensor
 
 from memdecay.classifier.llm import LanguageModel
+from memdecay.runtime.precision.kernels.dispatch import find_kernel
 from memdecay.runtime.transcript import TokenTable
 from memdecay.serving.engine.config import EngineConfig
 from memdecay.serving.engine.counters import Counters
@@ -80,7 +81,10 @@ class EngineCore:
             yield
 
     def warm_up(self) -> None:
-        """Read the prompts that the configuration names into the prefix cache."""
+        """Import the kernels, and read the prompts of the configuration into the prefix cache."""
+        if self.parts.template.fades:
+            # It takes seconds, which else the first session to fade would wait.
+            find_kernel(self.parts.llm.device)
         self._prefixes.warm_up()
 
     @property
