@@ -17,7 +17,7 @@ SYNTHETIC := 30
 # fold a source, at nearly three times the time.
 FOLDS ?= 7
 
-.PHONY: install install-dev demo gold pretrained calibration-picture test check fix clean
+.PHONY: install install-dev demo gold pretrained foresight calibration-picture test check fix clean
 
 install: $(INSTALLED)
 
@@ -55,6 +55,10 @@ pretrained: $(INSTALLED)
 		--into-card
 	mkdir -p $(PRETRAINED)
 	cp $(addprefix runs/pretrained/,$(CLASSIFIER_FILES)) $(PRETRAINED)
+
+# The packaged foresight head; generated sessions need no labels.
+foresight: $(INSTALLED)
+	$(BIN)/memdecay foresee --synthetic 12 --out $(PRETRAINED)/foresight.json
 
 # The top of a calibration report, for the documentation; without the traces' text.
 calibration-picture: $(INSTALLED)

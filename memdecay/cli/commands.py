@@ -26,7 +26,8 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
         "calibrate-regret": "Measure what a tagger's wrong regions cost, confusion by confusion.",
         "tag": "Show which region the classifier gives each stretch of a trace.",
         "tune": "Fit what the regions weigh to the divergence from a full cache.",
-        "foresee": "Fit a head that foresees which tokens will be needed; no labels are asked for.",
+        "foresee": "Fit a head that foresees from a token's keys and values how much it will be "
+        "attended to.",
         "bench": "Measure the cache: how far it strays from a full one, what it costs in time and "
         "memory.",
         "run": "Replay a recorded session, or type one, with a cache that forgets within a budget.",
