@@ -124,7 +124,8 @@ class _PassSampler(DistributedSampler[Window]):
         super().__init__(dataset, **options)
         self._max_chunks = max_chunks
 
-    def __iter__(self) -> Iterator[int]:
+    def __iter__(self) -> Iterator[Window]:
+        # Indices of windows: torch's annotation says what they lead to.
         return islice(super().__iter__(), self._max_chunks)
 
     def __len__(self) -> int:

@@ -105,5 +105,5 @@ def _fitted(samples: Samples, penalty: float, model: str, made_by: str) -> Fores
 
 def _deviations(norms: NDArray[np.float32], head: ForesightHead) -> NDArray[np.float64]:
     """Return norms in standard deviations, cut off as the head does."""
-    deviations = (norms - np.array(head.mean)) / np.array(head.scale)
-    return deviations.clip(-MOST_DEVIATION, MOST_DEVIATION)
+    deviations: NDArray[np.float64] = (norms - np.array(head.mean)) / np.array(head.scale)
+    return np.clip(deviations, -MOST_DEVIATION, MOST_DEVIATION)
