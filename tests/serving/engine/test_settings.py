@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from memdecay.runtime.rule_tagger import RuleTagger
+from memdecay.runtime.bench.caches.gold import GoldTagger
 from memdecay.serving.engine.config import EngineConfig
 from memdecay.serving.engine.model.runner import ModelRunner
 from memdecay.serving.engine.request import GenerationRequest
@@ -50,6 +51,7 @@ def test_a_forward_of_nothing_is_refused() -> None:
         ModelRunner(tiny_llm(), None).run([])
 
 
-def test_a_tagger_that_reads_no_hidden_states_is_refused() -> None:
-    with pytest.raises(TypeError, match="got a RuleTagger"), rig(tiny_llm(), RuleTagger()):  # type: ignore[arg-type]
+def test_a_tagger_whose_tags_cannot_be_saved_is_refused() -> None:
+    tagger = GoldTagger(np.zeros(4, np.int8))
+    with pytest.raises(TypeError, match="got a GoldTagger"), rig(tiny_llm(), tagger):  # type: ignore[arg-type]
         pass
