@@ -99,8 +99,7 @@ def load_llm(name: str, dtype: str = "auto", device: str = "auto") -> LanguageMo
     torch_device = resolve_device(device)
     torch_dtype = resolve_dtype(dtype, torch_device)
     with quiet_transformers():
-        folder = str(embedded_model_folder()) if name == EMBEDDED_NAME else name
-        tokenizer, model = _from_pretrained(name, folder, torch_dtype)
+        tokenizer, model = _from_pretrained(name, _folder_of(name), torch_dtype)
         model = model.to(torch_device).eval().requires_grad_(False)
     if fault := template_fault(tokenizer):
         logger.warning(
@@ -122,22 +121,10 @@ def load_llm_shape(name: str) -> tuple[Any, int]:
         ModelError: The model cannot be found or read.
         StorageError: The embedded model cannot be written to the cache folder.
     """
-    with quiet_transformers():
-        folder = str(embedded_model_folder()) if name == EMBEDDED_NAME else name
-        is_local = Path(folder).expanduser().is_dir()
-        source = str(Path(folder).expanduser()) if is_local else folder
-        try:
-            config = AutoConfig.from_pretrained(
-                source, local_files_only=is_local or not _hub_is_reachable()
-            )
-            with torch.device("meta"):
-                model = AutoModelForCausalLM.from_config(config)
-        except _UNREADABLE as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise ModelError(
-                f"the config of the language model {name!r} can't be read ({reason}); give "
-                f"{EMBEDDED_NAME!r}, a local folder or a hub id"
-            ) from error
+    with _reading_part("config", name) as source:
+        config = AutoConfig.from_pretrained(source.place, local_files_only=source.is_offline)
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config)
     num_parameters = sum(parameter.numel() for parameter in model.parameters())
     return config.get_text_config(), num_parameters
 
@@ -152,20 +139,8 @@ def load_tokenizer(name: str) -> Any:
         ModelError: The tokenizer cannot be found or read.
         StorageError: The embedded model cannot be written to the cache folder.
     """
-    with quiet_transformers():
-        folder = str(embedded_model_folder()) if name == EMBEDDED_NAME else name
-        is_local = Path(folder).expanduser().is_dir()
-        source = str(Path(folder).expanduser()) if is_local else folder
-        try:
-            return AutoTokenizer.from_pretrained(
-                source, local_files_only=is_local or not _hub_is_reachable()
-            )
-        except _UNREADABLE as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise ModelError(
-                f"the tokenizer of the language model {name!r} can't be read ({reason}); give "
-                f"{EMBEDDED_NAME!r}, a local folder or a hub id"
-            ) from error
+    with _reading_part("tokenizer", name) as source:
+        return AutoTokenizer.from_pretrained(source.place, local_files_only=source.is_offline)
 
 
 def resolve_device(device: str) -> torch.device:
@@ -236,18 +211,59 @@ def quiet_transformers() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def _from_pretrained(name: str, folder: str, dtype: torch.dtype) -> tuple[Any, Any]:
-    is_local = Path(folder).expanduser().is_dir()
-    source = str(Path(folder).expanduser()) if is_local else folder
-    try:
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a model's files are.
+
+    Attributes:
+        place: A folder, or a hub id.
+        is_folder: Which of them.
+    """
+
+    place: str
+    is_folder: bool
+
+    @classmethod
+    def of(cls, folder: str) -> _Source:
+        path = Path(folder).expanduser()
+        return cls(str(path), True) if path.is_dir() else cls(folder, False)
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether only files of this machine are to be read."""
         # Without the check an unreachable hub is retried for a minute and a half.
-        local_only = is_local or not _hub_is_reachable()
-        tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local_only)
+        return self.is_folder or not _hub_is_reachable()
+
+
+def _folder_of(name: str) -> str:
+    return str(embedded_model_folder()) if name == EMBEDDED_NAME else name
+
+
+@contextmanager
+def _reading_part(part: str, name: str) -> Iterator[_Source]:
+    """Say of a part of a model that can't be read which it is."""
+    with quiet_transformers():
+        source = _Source.of(_folder_of(name))
+        try:
+            yield source
+        except _UNREADABLE as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise ModelError(
+                f"the {part} of the language model {name!r} can't be read ({reason}); give "
+                f"{EMBEDDED_NAME!r}, a local folder or a hub id"
+            ) from error
+
+
+def _from_pretrained(name: str, folder: str, dtype: torch.dtype) -> tuple[Any, Any]:
+    source = _Source.of(folder)
+    try:
+        local_only = source.is_offline
+        tokenizer = AutoTokenizer.from_pretrained(source.place, local_files_only=local_only)
         model, loading = AutoModelForCausalLM.from_pretrained(
-            source, dtype=dtype, local_files_only=local_only, output_loading_info=True
+            source.place, dtype=dtype, local_files_only=local_only, output_loading_info=True
         )
     except _UNREADABLE as error:
-        if is_local:
+        if source.is_folder:
             reason = str(error).strip().partition("\n")[0]
             message = f"the folder {name!r} holds no language model that can be read: {reason}"
         else:
