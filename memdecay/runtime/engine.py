@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,6 +12,7 @@ from torch import Tensor
 from memdecay.classifier.llm import LanguageModel
 from memdecay.runtime.attach import attach
 from memdecay.runtime.cache import DecayCache
+from memdecay.runtime.forward_call import ForwardCall
 from memdecay.runtime.hooks import ForwardStates
 from memdecay.runtime.tagging import ConversationTagger
 from memdecay.runtime.transcript import TokenTable
@@ -35,7 +35,7 @@ class Engine:
         self._llm = llm
         self._cache = cache
         self._tagger = tagger
-        self._parameters = inspect.signature(llm.model.forward).parameters
+        self._call = ForwardCall.of(llm.model)
         self._features: Tensor | None = None
         self._has_warned = False
 
@@ -65,9 +65,7 @@ class Engine:
         if self._tagger is not None:
             self._features = torch.from_numpy(tokens.position_features(start)).unsqueeze(0)
         input_ids = torch.from_numpy(tokens.input_ids).to(self._llm.device).unsqueeze(0)
-        options = {self._cache_name: self._cache, "use_cache": True}
-        if "logits_to_keep" in self._parameters:
-            options["logits_to_keep"] = 0 if keeps_all_logits else 1
+        options = self._call.options(self._cache, 0 if keeps_all_logits else 1)
         with torch.inference_mode():
             logits: Tensor = self._llm.model(input_ids=input_ids, **options).logits[0]
         return logits if keeps_all_logits else logits[-1:]
@@ -91,11 +89,6 @@ class Engine:
                 num_tokens,
             )
             self._cache.reset()
-
-    @property
-    def _cache_name(self) -> str:
-        # transformers 5.24 renamed the argument.
-        return "cache" if "cache" in self._parameters else "past_key_values"
 
     def _describe(self, _: ForwardStates) -> Tensor:
         assert self._features is not None, "run() sets the features before each forward"

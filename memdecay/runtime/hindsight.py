@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -11,14 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from memdecay.classifier.decoder import find_decoder
 from memdecay.classifier.hindsight import AgeBuckets, ReceivedAttention, count_queries
 from memdecay.classifier.llm import LanguageModel
-from memdecay.runtime.attention_mass import attention_probs
-from memdecay.runtime.observer import AttentionFunction, wrap_attention
+from memdecay.runtime.attention_watch import watch_attention
+from memdecay.runtime.forward_call import ForwardCall
 
 _MAX_ELEMENTS = 1 << 23
 """Attention shares of all heads that are in memory at a time, for one layer."""
@@ -100,10 +99,7 @@ def _run_in_chunks(
     chunk_tokens: int,
     on_progress: Callable[[int, int], None] | None,
 ) -> None:
-    # transformers 5.24 renamed the argument.
-    takes_cache = "cache" in inspect.signature(decoder.forward).parameters
-    name = "cache" if takes_cache else "past_key_values"
-    options = {name: DynamicCache(config=llm.model.config), "use_cache": True}
+    options = ForwardCall.of(decoder).options(DynamicCache(config=llm.model.config))
     for start in range(0, input_ids.size, chunk_tokens):
         chunk = torch.from_numpy(input_ids[None, start : start + chunk_tokens])
         decoder(input_ids=chunk.to(llm.device), **options)
@@ -134,34 +130,10 @@ class _Summing:
 
     def attached(self, decoder: PreTrainedModel) -> AbstractContextManager[None]:
         """Watch the decoder until the block ends."""
+        return watch_attention(decoder, self._layers, self._see, _MAX_ELEMENTS)
 
-        def attend(
-            base: AttentionFunction,
-            module: nn.Module,
-            query: Tensor,
-            key: Tensor,
-            value: Tensor,
-            attention_mask: Any,
-            **kwargs: Any,
-        ) -> Any:
-            if getattr(module, "layer_idx", None) in self._layers:
-                self._see(query, key, kwargs)
-            return base(module, query, key, value, attention_mask, **kwargs)
-
-        return wrap_attention(decoder, attend)
-
-    def _see(self, query: Tensor, key: Tensor, kwargs: dict[str, Any]) -> None:
-        num_heads, num_queries, kv_len = query.shape[1], query.shape[2], key.shape[2]
-        start = kv_len - num_queries
-        step = max(1, _MAX_ELEMENTS // (num_heads * kv_len))
-        for first in range(0, num_queries, step):
-            part = query[:, :, first : first + step]
-            seen = key[:, :, : start + first + part.shape[2]]
-            # One row without padding: the mask is the causal one.
-            probs, _ = attention_probs(
-                part, seen, None, kwargs.get("scaling"), kwargs.get("softcap")
-            )
-            self._add(probs[0].mean(dim=0).double().cpu(), start + first)
+    def _see(self, probs: Tensor, first_query: int) -> None:
+        self._add(probs.mean(dim=0).double().cpu(), first_query)
 
     def _add(self, shares: Tensor, first_query: int) -> None:
         """Add the shares ``(queries, keys)`` of consecutive queries."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
-from memdecay.runtime.attention_mass import attention_probs
-from memdecay.runtime.observer import AttentionFunction, wrap_attention
+from memdecay.runtime.attention_watch import watch_attention
 
 _MAX_ELEMENTS = 1 << 22
 """Attention shares of all heads that are in memory at a time, for one layer."""
@@ -32,25 +29,9 @@ class FutureAttention:
         self._layers = frozenset(layers)
         self._sum = torch.zeros(num_tokens, dtype=torch.float64)
 
-    @contextmanager
-    def attached(self, decoder: PreTrainedModel) -> Iterator[None]:
+    def attached(self, decoder: PreTrainedModel) -> AbstractContextManager[None]:
         """Watch the decoder until the block ends; one row without padding."""
-
-        def attend(
-            base: AttentionFunction,
-            module: nn.Module,
-            query: Tensor,
-            key: Tensor,
-            value: Tensor,
-            attention_mask: Any,
-            **kwargs: Any,
-        ) -> Any:
-            if getattr(module, "layer_idx", None) in self._layers:
-                self._see(query, key, kwargs)
-            return base(module, query, key, value, attention_mask, **kwargs)
-
-        with wrap_attention(decoder, attend):
-            yield
+        return watch_attention(decoder, self._layers, self._see, _MAX_ELEMENTS)
 
     def take(self) -> Tensor:
         """Return the squared attention that each token got since the last call, and start anew.
@@ -62,15 +43,6 @@ class FutureAttention:
         self._sum = torch.zeros_like(taken)
         return taken
 
-    def _see(self, query: Tensor, key: Tensor, kwargs: dict[str, Any]) -> None:
-        num_heads, num_queries, num_keys = query.shape[1], query.shape[2], key.shape[2]
-        start = num_keys - num_queries
-        step = max(1, _MAX_ELEMENTS // (num_heads * num_keys))
-        for first in range(0, num_queries, step):
-            part = query[:, :, first : first + step]
-            seen = key[:, :, : start + first + part.shape[2]]
-            probs, _ = attention_probs(
-                part, seen, None, kwargs.get("scaling"), kwargs.get("softcap")
-            )
-            squares = probs[0].square_().mean(dim=0).sum(dim=0)
-            self._sum[: seen.shape[2]] += squares.double().cpu()
+    def _see(self, probs: Tensor, _: int) -> None:
+        squares = probs.square_().mean(dim=0).sum(dim=0)  # (keys,)
+        self._sum[: squares.numel()] += squares.double().cpu()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.foresight.future import FutureAttention
 from memdecay.runtime.foresight.norms import log_norms
+from memdecay.runtime.forward_call import ForwardCall
 from memdecay.runtime.layer import EvictingLayer, bookkeeping
 from memdecay.runtime.policies.attention import pool, relative_attention
 
@@ -154,9 +154,7 @@ class _Reading:
         self._future = FutureAttention(input_ids.size, tuple(layers))
         self._squares: list[Tensor] = []
         self._moments: dict[int, tuple[NDArray[np.int64], NDArray[np.float32]]] = {}
-        # transformers 5.24 renamed the argument.
-        parameters = inspect.signature(self._decoder.forward).parameters
-        self._cache_name = "cache" if "cache" in parameters else "past_key_values"
+        self._call = ForwardCall.of(self._decoder)
 
     @contextmanager
     def attached(self) -> Iterator[None]:
@@ -168,7 +166,7 @@ class _Reading:
         if start >= config.min_past and (start - config.min_past) % config.future_tokens == 0:
             self._moments[start] = self._look(start)
         chunk = self._input_ids[None, start : start + config.chunk_tokens].to(self._llm.device)
-        self._decoder(input_ids=chunk, use_cache=True, **{self._cache_name: self._cache})
+        self._decoder(input_ids=chunk, **self._call.options(self._cache))
         self._squares = [*self._squares, self._future.take()][-config.future_chunks :]
         end = start + chunk.shape[1]
         begun = end - config.future_tokens

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import torch
 
 from memdecay.classifier.decoder import find_decoder
@@ -14,6 +12,7 @@ from memdecay.runtime.bench.caches.budget import cache_config
 from memdecay.runtime.bench.quality.config import QualityConfig
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.config import CacheConfig
+from memdecay.runtime.forward_call import ForwardCall
 from memdecay.runtime.layer import bookkeeping
 from memdecay.runtime.precision.rotary import RotaryFrequencies
 from memdecay.runtime.preparation import with_head
@@ -38,9 +37,7 @@ class SnapshotJudge:
         self._budget = budget
         self._frequencies = RotaryFrequencies.of(find_decoder(llm.model))
         self._template_ids = special_ids(llm.tokenizer)
-        parameters = inspect.signature(llm.model.forward).parameters
-        # transformers 5.24 renamed the argument.
-        self._cache_name = "cache" if "cache" in parameters else "past_key_values"
+        self._call = ForwardCall.of(llm.model)
 
     def config(self, num_past: int, settings: RegionSettings | None) -> CacheConfig:
         """Return the configuration of the cache after so many tokens.
@@ -72,9 +69,7 @@ class SnapshotJudge:
         cache = self._faded(snapshot, settings, is_tagged=is_tagged)
         next_ids = snapshot.input_ids[snapshot.num_past :].unsqueeze(0).to(self._llm.device)
         with torch.inference_mode():
-            output = self._llm.model(
-                input_ids=next_ids, use_cache=True, **{self._cache_name: cache}
-            )
+            output = self._llm.model(input_ids=next_ids, **self._call.options(cache))
         return mean_divergence(snapshot, output.logits[0])
 
     def _faded(

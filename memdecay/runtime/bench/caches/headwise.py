@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from memdecay.classifier.llm import DTYPES, LanguageModel
 from memdecay.runtime.attention_mass import attention_probs
 from memdecay.runtime.bench.caches.headwise_methods import HeadwiseMethod
 from memdecay.runtime.config import CacheConfig
+from memdecay.runtime.forward_call import ForwardCall
 from memdecay.runtime.observer import AttentionFunction, wrap_attention
 from memdecay.runtime.transcript import TokenTable
 
@@ -134,9 +134,7 @@ class HeadwiseRunner:
         dtype = None if config.storage_dtype is None else DTYPES[config.storage_dtype]
         self._layers = [HeadwiseLayer(method, dtype) for _ in range(llm.num_layers)]
         self._cache = Cache(layers=self._layers)
-        parameters = inspect.signature(llm.model.forward).parameters
-        self._takes_logits_to_keep = "logits_to_keep" in parameters
-        self._cache_name = "cache" if "cache" in parameters else "past_key_values"
+        self._call = ForwardCall.of(llm.model)
         self.peak_bytes = 0
 
     @property
@@ -159,9 +157,7 @@ class HeadwiseRunner:
         if self.tokens_kept + num_new > self._config.budget_tokens:
             self._keep(min(self._config.budget_tokens - num_new, self._config.low_tokens))
         input_ids = torch.from_numpy(tokens.input_ids).to(self._llm.device).unsqueeze(0)
-        options = {self._cache_name: self._cache, "use_cache": True}
-        if self._takes_logits_to_keep:
-            options["logits_to_keep"] = 0 if keeps_all_logits else 1
+        options = self._call.options(self._cache, 0 if keeps_all_logits else 1)
         with torch.inference_mode():
             logits: Tensor = self._llm.model(input_ids=input_ids, **options).logits[0]
         logits = logits if keeps_all_logits else logits[-1:]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import random
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from transformers import PreTrainedModel
 from memdecay.classifier.regions import NUM_REGIONS
 from memdecay.runtime.attach import attach
 from memdecay.runtime.cache import DecayCache
+from memdecay.runtime.forward_call import ForwardCall
 
 _NUM_IDS = 4096
 _FIRST_ID = 3
@@ -63,9 +63,7 @@ class Agent:
         vocab_size = model.config.get_text_config(decoder=True).vocab_size
         self._ids = torch.randint(_FIRST_ID, vocab_size, (1, _NUM_IDS), generator=generator)
         self._num_run = 0
-        parameters = inspect.signature(model.forward).parameters
-        # transformers 5.24 renamed the argument.
-        self._cache_name = "cache" if "cache" in parameters else "past_key_values"
+        self._call = ForwardCall.of(model)
 
     def turn(self) -> None:
         """Read a message, now and then a dump, answer, and now and then take tokens back."""
@@ -87,8 +85,7 @@ class Agent:
         start = self._num_run % (_NUM_IDS - num_tokens)
         self._num_run += num_tokens
         ids = self._ids[:, start : start + num_tokens].to(self._model.device)
-        cache = {self._cache_name: self.cache}
-        output = self._model(input_ids=ids, use_cache=True, logits_to_keep=1, **cache)
+        output = self._model(input_ids=ids, **self._call.options(self.cache, logits_to_keep=1))
         self.last_logits = output.logits
         self._tag(num_tokens)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from memdecay.runtime.bench.speed.timed import (
 )
 from memdecay.runtime.bench.speed.timing import PartTimers
 from memdecay.runtime.config import CacheConfig
+from memdecay.runtime.forward_call import ForwardCall
 from memdecay.runtime.hooks import ForwardStates, attach_memory, describe_by_position
 from memdecay.runtime.precision.rotary import RotaryFrequencies
 from memdecay.runtime.tagger import RegionTagger
@@ -234,13 +234,10 @@ class Forward:
 
     def __init__(self, llm: LanguageModel) -> None:
         self._llm = llm
-        parameters = inspect.signature(llm.model.forward).parameters
-        # transformers 5.24 renamed the argument.
-        self._cache_name = "cache" if "cache" in parameters else "past_key_values"
-        self._options = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
+        self._call = ForwardCall.of(llm.model)
 
     def __call__(self, contestant: Contestant, input_ids: Tensor) -> None:
         """Run tokens ``(1, n)``, int64, that follow those which the cache has seen."""
-        cache = {self._cache_name: contestant.cache}
+        options = self._call.options(contestant.cache, logits_to_keep=1)
         with torch.inference_mode():
-            self._llm.model(input_ids=input_ids, use_cache=True, **cache, **self._options)
+            self._llm.model(input_ids=input_ids, **options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 
 from memdecay.classifier.decoder import decoder_layers, find_decoder
 from memdecay.classifier.llm import LanguageModel
+from memdecay.runtime.forward_call import ForwardCall
 from memdecay.runtime.observer import AttentionFunction, wrap_attention
 from memdecay.runtime.packed_attention import is_replaceable
 from memdecay.runtime.transcript import TokenTable
@@ -48,7 +48,7 @@ class ModelRunner:
     def __init__(self, llm: LanguageModel, tagger_layer: int | None) -> None:
         self._llm = llm
         self._tagger_layer = tagger_layer
-        self._parameters = inspect.signature(llm.model.forward).parameters
+        self._call = ForwardCall.of(llm.model)
         self._attends_to_packed = is_replaceable(find_decoder(llm.model))
         self._batch: RowBatch | None = None
         self._hidden_states: Tensor | None = None
@@ -98,11 +98,7 @@ class ModelRunner:
         offsets = torch.arange(input_ids.shape[1])
         position_ids = torch.tensor(starts).unsqueeze(1) + offsets
         self._batch = RowBatch([row.memory for row in rows])
-        # transformers 5.24 renamed the argument.
-        cache_name = "cache" if "cache" in self._parameters else "past_key_values"
-        options: dict[str, Any] = {cache_name: self._batch, "use_cache": True}
-        if "logits_to_keep" in self._parameters:
-            options["logits_to_keep"] = 1
+        options = self._call.options(self._batch, logits_to_keep=1)
         try:
             with torch.inference_mode(), self._handing_out_packed(rows):
                 output = self._llm.model(
