@@ -25,6 +25,7 @@ from memdecay.runtime.foresight.fit import ForesightFit, fit_head
 from memdecay.runtime.foresight.head_file import save_head
 from memdecay.runtime.foresight.samples import SamplingConfig, gather_samples
 
+_SESSION_CHARACTERS = 12_000
 EPILOG = """
 [bold]Examples[/bold]
 
@@ -96,9 +97,10 @@ def foresee(
 
         for _, ids in usable:
             samples.append(gather_samples(llm, ids, settings, on_tokens))
-    known = [each for each in samples if each is not None]
     made_by = f"memdecay foresee, {len(usable)} traces, {total} tokens"
-    fit = fit_head(known, groups, llm_fingerprint(llm.model), made_by)
+    fit = fit_head(
+        [each for each in samples if each is not None], groups, llm_fingerprint(llm.model), made_by
+    )
     save_head(out, fit.head)
     _print(fit, len(usable), out)
 
@@ -109,9 +111,6 @@ def _traces(paths: Sequence[Path], num_synthetic: int, limit: int | None) -> lis
     if not found:
         raise TraceError("there is nothing to learn from; give --traces, or --synthetic 8")
     return found[:limit]
-
-
-_SESSION_CHARACTERS = 12_000
 
 
 def _token_ids(trace: Trace, llm: LanguageModel) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

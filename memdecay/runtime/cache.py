@@ -271,10 +271,13 @@ class DecayCache(FadingCache):
     def _foreseen(self) -> Slots:
         """Look at the tokens that have come since the last time, all still at full precision."""
         slots, head = self.slots, self.config.foresight_head
-        if head is None or not slots.num_kept or not slots.num_unforeseen:
+        if head is None or not self.policy.uses_foresight:
             return slots
         with bookkeeping():
-            newest = slice(-slots.num_unforeseen, None)
+            num_new = slots.num_unforeseen
+            if not num_new:
+                return slots
+            newest = slice(-num_new, None)
             norms = log_norms(
                 [(layer.keys[:, :, newest], layer.values[:, :, newest]) for layer in self._evicting]
             )

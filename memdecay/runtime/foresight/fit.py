@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 from scipy.stats import spearmanr
 from sklearn.linear_model import Ridge
 
@@ -77,8 +77,8 @@ def _left_out(
         head = _fitted(Samples.join(others), penalty, "", "")
         for each, group in zip(sequences, groups, strict=True):
             if group == name:
-                expected = _deviations(each.norms, head) @ np.array(head.weights)
-                expected = expected + head.attention_weight * each.attention
+                foreseen = head.foresee(torch.from_numpy(each.norms)).numpy()
+                expected = foreseen + head.attention_weight * each.attention
                 found.append(float(spearmanr(expected, each.use)[0]))
     return found
 
@@ -86,24 +86,15 @@ def _left_out(
 def _fitted(samples: Samples, penalty: float, model: str, made_by: str) -> ForesightHead:
     mean = samples.norms.mean(axis=0, dtype=np.float64)
     scale = samples.norms.std(axis=0, dtype=np.float64).clip(_LEAST_SCALE)
-    blank = ForesightHead(
-        model, tuple(mean.tolist()), tuple(scale.tolist()), (0.0,) * mean.size, 0.0, made_by
-    )
-    inputs = np.column_stack(
-        [_deviations(samples.norms, blank), _ATTENTION_UNIT * samples.attention]
-    )
+    # Cut off as the head does.
+    deviations = np.clip((samples.norms - mean) / scale, -MOST_DEVIATION, MOST_DEVIATION)
+    inputs = np.column_stack([deviations, _ATTENTION_UNIT * samples.attention])
     coefficients = Ridge(alpha=penalty).fit(inputs, samples.use).coef_
     return ForesightHead(
         model,
-        blank.mean,
-        blank.scale,
+        tuple(mean.tolist()),
+        tuple(scale.tolist()),
         tuple(float(each) for each in coefficients[:-1]),
         max(float(coefficients[-1]) * _ATTENTION_UNIT, 0.0),
         made_by,
     )
-
-
-def _deviations(norms: NDArray[np.float32], head: ForesightHead) -> NDArray[np.float64]:
-    """Return norms in standard deviations, cut off as the head does."""
-    deviations: NDArray[np.float64] = (norms - np.array(head.mean)) / np.array(head.scale)
-    return np.clip(deviations, -MOST_DEVIATION, MOST_DEVIATION)

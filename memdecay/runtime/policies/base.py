@@ -77,6 +77,10 @@ class EvictionPolicy(Protocol):
         """Whether the scores read the keys; the others may be given none."""
 
     @property
+    def uses_foresight(self) -> bool:
+        """Whether the scores read `Slots.foresight`."""
+
+    @property
     def fades(self) -> bool:
         """Whether tokens lose precision before they are forgotten; if not, they go at once."""
 

@@ -30,6 +30,7 @@ class H2oPolicy:
     caps_regions: bool = False
     uses_attention: bool = True
     uses_keys: bool = False
+    uses_foresight: bool = False
     fades: bool = False
     observation: Observation = _ALL_QUERIES
 

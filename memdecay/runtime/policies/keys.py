@@ -67,6 +67,7 @@ class KeyPolicy:
     caps_regions: bool = False
     uses_attention: bool = False
     uses_keys: bool = True
+    uses_foresight: bool = False
     fades: bool = False
     observation: Observation = AS_CONFIGURED
 

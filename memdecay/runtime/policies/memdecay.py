@@ -48,6 +48,7 @@ class MemdecayPolicy:
     caps_regions: bool = True
     uses_attention: bool = True
     uses_keys: bool = False
+    uses_foresight: bool = True
     fades: bool = True
     observation: Observation = AS_CONFIGURED
 

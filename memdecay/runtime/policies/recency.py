@@ -20,6 +20,7 @@ class NewestStay:
     caps_regions: bool = False
     uses_attention: bool = False
     uses_keys: bool = False
+    uses_foresight: bool = False
     fades: bool = False
     observation: Observation = AS_CONFIGURED
 

@@ -20,6 +20,7 @@ class RegionPolicy:
     caps_regions: bool = True
     uses_attention: bool = False
     uses_keys: bool = False
+    uses_foresight: bool = False
     fades: bool = False
     observation: Observation = AS_CONFIGURED
 

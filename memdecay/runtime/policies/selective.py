@@ -32,6 +32,7 @@ class SelectivePolicy:
     caps_regions: bool = False
     uses_attention: bool = True
     uses_keys: bool = False
+    uses_foresight: bool = False
     fades: bool = False
     observation: Observation = AS_CONFIGURED
 

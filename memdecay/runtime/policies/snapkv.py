@@ -37,6 +37,7 @@ class SnapKvPolicy:
     caps_regions: bool = False
     uses_attention: bool = True
     uses_keys: bool = False
+    uses_foresight: bool = False
     fades: bool = False
     observation: Observation = field(init=False)
 

@@ -27,6 +27,7 @@ class TovaPolicy:
     caps_regions: bool = False
     uses_attention: bool = True
     uses_keys: bool = False
+    uses_foresight: bool = False
     fades: bool = False
     observation: Observation = _NEWEST_QUERY
 
