@@ -14,7 +14,8 @@ from memdecay.data.formats.finish import finish_draft
 from memdecay.data.formats.merge import PrefixMerger
 from memdecay.data.formats.registry import find_format, recognise
 from memdecay.data.formats.report import ImportReport, Notes
-from memdecay.data.formats.source import Source, read_sample
+from memdecay.data.formats.sample import Layout, Sample, read_sample
+from memdecay.data.formats.source import Source
 from memdecay.data.trace import Trace
 
 # SWE-bench's names of tasks, which benchmarks give to their files: django__django-11138.
@@ -23,11 +24,13 @@ _INSTANCE = re.compile(r"[A-Za-z0-9][\w.-]*?__[\w.-]+?-\d+")
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file of the import with its unique label and its account."""
+    """A file of the import with its unique label, how to read it, and its account."""
 
     path: Path
     label: str
+    layout: Layout
     format: Format | None = None
+    within: str = ""
     notes: Notes = field(default_factory=Notes)
 
 
@@ -35,7 +38,8 @@ class TraceImport:
     """Reads the traces of files and folders, and accounts for each file.
 
     Iterate to get the traces; the reports are complete once the iteration has ended. Memory stays
-    constant for JSON Lines and logs, whatever their size; a file that is one JSON value is loaded.
+    constant whatever the size of a file: JSON Lines, logs, and JSON whose records stand in a list
+    are read record by record.
 
     Args:
         sources: Files, or folders whose files are all read.
@@ -88,8 +92,8 @@ class TraceImport:
 
     def _open(self, path: Path, label: str) -> _File:
         sample = read_sample(path)
-        found = self._format or recognise(sample)
-        file = _File(path, label, found)
+        found, within = _recognise(sample, self._format)
+        file = _File(path, label, sample.layout, found, within)
         if found is None:
             file.notes.skip("file of no known format" if sample.text.strip() else "empty file")
         self._files.append(file)
@@ -125,12 +129,26 @@ class TraceImport:
         )
 
 
+def _recognise(sample: Sample, forced: Format | None) -> tuple[Format | None, str]:
+    """Return the format, and the key under which the records stand where an object is around them.
+
+    Such objects are what interfaces answer page by page: ``{"data": [...], "meta": {...}}``.
+    """
+    formats = (forced,) if forced else None
+    if found := recognise(sample, formats):
+        return found, ""
+    for key in sample.enclosing_keys():
+        if found := recognise(sample.within(key), formats):
+            return found, key
+    return forced, ""
+
+
 def _drafts(file: _File) -> Iterator[Draft]:
     if file.format is None:
         return
-    sample = read_sample(file.path)
     instance = _INSTANCE.search(file.path.name)
-    for draft in file.format.read(Source(file.path, file.label, sample.layout, file.notes)):
+    source = Source(file.path, file.label, file.layout, file.notes, file.within)
+    for draft in file.format.read(source):
         task = draft.extra.get("task_id") or (instance.group() if instance else None)
         if task or file.format.is_one_task:
             draft.extra["task_id"] = task or file.label

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memdecay.data.formats.report import Notes
-from memdecay.data.formats.source import Record, Sample, Source
+from memdecay.data.formats.sample import Sample
+from memdecay.data.formats.source import Group, Record, Source
 from memdecay.data.trace import Message, Span
 
 CERTAIN, LIKELY, GENERIC, NO = 90, 60, 30, 0
@@ -57,15 +58,20 @@ class Format:
 
 
 def each_item(
-    read_item: Callable[[Mapping[str, Any], Notes, str], Iterable[Draft]],
+    read_item: Callable[[Mapping[str, Any], Notes, str], Iterable[Draft]], *lists: str
 ) -> Callable[[Source], Iterator[Draft]]:
-    """Make a reader of files in which every object is a conversation of its own."""
+    """Make a reader of files in which every object is a conversation of its own.
+
+    Args:
+        read_item: Yields the conversations of an object.
+        lists: Keys under which an object has many conversations, see `Source.groups`.
+    """
 
     def read_record(record: Record, notes: Notes) -> Iterable[Draft]:
         return read_item(record.value, notes, record.where)
 
     def read(source: Source) -> Iterator[Draft]:
-        for record in source.items():
+        for record in source.items(*lists):
             yield from guarded(read_record, record, source.notes)
 
     return read
@@ -83,6 +89,38 @@ def guarded(
     for draft in drafts:
         draft.where = draft.where or record.where
         yield draft
+
+
+def conversations_of(
+    group: Group,
+    is_message: Callable[[object], bool],
+    is_conversation: Callable[[object], bool],
+) -> Iterator[Record]:
+    """Tell a list of conversations from a list of messages, which is one conversation.
+
+    Args:
+        group: The list.
+        is_message: Tells an element that makes the list one conversation, from there on.
+        is_conversation: Tells an element that is a conversation by itself.
+
+    Yields:
+        The conversations, or a record of all messages. Elements that are neither go with what
+        comes first.
+    """
+    unclear: list[Record] = []
+    for record in group.records:
+        if is_message(record.value):
+            messages = [*unclear, record, *group.records]
+            yield Record([message.value for message in messages], group.where)
+            return
+        unclear.append(record)
+        if is_conversation(record.value):
+            # The further elements are read one by one: not all need to be in memory.
+            yield from unclear
+            yield from group.records
+            return
+    if unclear:
+        yield Record([record.value for record in unclear], group.where)
 
 
 def has_keys(sample: Sample, *keys: str) -> bool:

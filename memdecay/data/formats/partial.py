@@ -7,9 +7,12 @@ import re
 from typing import Any
 
 # Control characters inside strings are allowed: many loggers write raw tabs.
-_DECODER = json.JSONDecoder(strict=False)
+DECODER = json.JSONDecoder(strict=False)
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+|"', re.DOTALL)
 _CLOSER = {"{": "}", "[": "]"}
+_NUMBER = r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?"
+# A string, a number or a literal as `_TOKEN` finds it, unless it is cut off.
+_SCALAR = re.compile(rf'".|(?:{_NUMBER}|true|false|null|NaN|-?Infinity)$', re.DOTALL)
 
 
 def parse_json(text: str) -> Any:
@@ -19,7 +22,7 @@ def parse_json(text: str) -> Any:
         ValueError: If ``text`` is no JSON or is nested too deeply.
     """
     try:
-        return _DECODER.decode(text)
+        return DECODER.decode(text)
     except RecursionError:
         raise ValueError("JSON nested too deeply") from None
 
@@ -39,7 +42,7 @@ def parse_values(text: str, *, keep_open: bool = False) -> tuple[list[Any], int]
     position = 0
     while (position := _skip_space(text, position)) < len(text):
         try:
-            value, position = _DECODER.raw_decode(text, position)
+            value, position = DECODER.raw_decode(text, position)
         except json.JSONDecodeError as error:
             value, used = close_json(text[position : error.pos], keep_open=keep_open)
             if value:
@@ -67,8 +70,6 @@ def close_json(text: str, *, keep_open: bool = False) -> tuple[Any, int]:
     after_colon = False
     for match in _TOKEN.finditer(text):
         token = match.group()
-        if token == '"':
-            break  # A string that never ends.
         if token in ",:":
             after_colon = token == ":"
             continue
@@ -83,12 +84,14 @@ def close_json(text: str, *, keep_open: bool = False) -> tuple[Any, int]:
             stack.pop()
         elif not stack or (stack[-1] == "{" and not after_colon):
             continue  # A key, or text outside of any bracket.
+        elif not _SCALAR.match(token):
+            break  # It is cut off.
         after_colon = False
         # Until the next such place the stack only grows, so its depth says what to close.
         safe_end, safe_depth = match.end(), len(stack)
     closed = text[:safe_end] + "".join(_CLOSER[token] for token in reversed(stack[:safe_depth]))
     try:
-        return _DECODER.decode(closed), safe_end
+        return DECODER.decode(closed), safe_end
     except (ValueError, RecursionError):
         return None, 0
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterable
 from functools import cache
 
 from memdecay.classifier.errors import TraceError
 from memdecay.data.formats import readers
 from memdecay.data.formats.base import Format
-from memdecay.data.formats.source import Sample
+from memdecay.data.formats.sample import Sample
 
 
 @cache
@@ -34,7 +35,12 @@ def find_format(name: str) -> Format:
     return formats[name]
 
 
-def recognise(sample: Sample) -> Format | None:
-    """Return the format that fits a sample best, or None if none fits."""
-    best = max(all_formats().values(), key=lambda found: found.score(sample))
+def recognise(sample: Sample, formats: Iterable[Format] | None = None) -> Format | None:
+    """Return the format that fits a sample best, or None if none fits.
+
+    Args:
+        sample: The start of a file.
+        formats: Those to choose from, at least one; all if None.
+    """
+    best = max(formats or all_formats().values(), key=lambda found: found.score(sample))
     return best if best.score(sample) > 0 else None

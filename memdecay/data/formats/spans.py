@@ -9,6 +9,8 @@ from typing import Any
 from memdecay.data.formats.flat import attributes_of
 from memdecay.data.formats.values import first_str, maps
 
+RESOURCE_LISTS = ("resourceSpans", "resource_spans")
+
 
 @dataclass(frozen=True, slots=True)
 class TelemetrySpan:

@@ -6,7 +6,7 @@ import pytest
 
 from memdecay.data.formats.react import looks_like_react
 from memdecay.data.formats.registry import recognise
-from memdecay.data.formats.source import read_sample
+from memdecay.data.formats.sample import read_sample
 
 ROUND = "Thought: I need the population.\nAction: search[Oslo]\nObservation: About 700,000.\n"
 RUN = f"Question: How many people live in Oslo?\n{ROUND}Thought: Done.\nFinal Answer: 700,000\n"

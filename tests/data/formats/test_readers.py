@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from memdecay.data.formats.registry import all_formats, recognise
-from memdecay.data.formats.source import read_sample
+from memdecay.data.formats.sample import read_sample
 from memdecay.data.importing import TraceImport
 from memdecay.data.trace import Trace
 from tests.data.formats.samples import SAMPLES, FileSample

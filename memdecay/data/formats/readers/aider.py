@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from memdecay.data.formats.base import CERTAIN, NO, Draft, Format
-from memdecay.data.formats.source import Layout, Sample, Source
+from memdecay.data.formats.sample import Layout, Sample
+from memdecay.data.formats.source import Source
 from memdecay.data.trace import Message
 
 _START = re.compile(r"# aider chat started at (.*)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memdecay.data.formats.base import LIKELY, NO, Format
 from memdecay.data.formats.readers import openai_chat
-from memdecay.data.formats.source import Sample
+from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.values import as_map, as_str, maps
 
 _BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"}

@@ -8,7 +8,8 @@ from typing import Any
 from memdecay.data.formats.base import CERTAIN, LIKELY, NO, Draft, Format
 from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.report import Notes
-from memdecay.data.formats.source import Record, Sample, Source
+from memdecay.data.formats.sample import Sample
+from memdecay.data.formats.source import Record, Source
 from memdecay.data.formats.values import as_map, as_str, first_str
 from memdecay.data.trace import Message
 

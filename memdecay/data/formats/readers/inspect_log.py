@@ -11,7 +11,8 @@ from memdecay.data.formats.base import CERTAIN, LIKELY, NO, Draft, Format, guard
 from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.partial import parse_json
 from memdecay.data.formats.report import Notes
-from memdecay.data.formats.source import Layout, Record, Sample, Source
+from memdecay.data.formats.sample import Layout, Sample
+from memdecay.data.formats.source import Record, Source
 from memdecay.data.formats.values import as_list, as_map, as_str, first_str, maps
 
 _ATTACHMENT = "attachment://"
@@ -32,7 +33,7 @@ def score(sample: Sample) -> int:
 
 def read(source: Source) -> Iterator[Draft]:
     """Yield the conversation of each sample; attachments go back into the text."""
-    records = _archived(source) if source.layout is Layout.ZIP else source.items()
+    records = _archived(source) if source.layout is Layout.ZIP else source.items("samples")
     for record in records:
         yield from guarded(_samples, record, source.notes)
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from memdecay.data.formats.base import CERTAIN, NO, Draft, Format
 from memdecay.data.formats.react import parse_react
-from memdecay.data.formats.source import Layout, Sample, Source
+from memdecay.data.formats.sample import Layout, Sample
+from memdecay.data.formats.source import Source
 
 _ENTRY = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S* - [A-Z]+ - (.*)", re.DOTALL)
 _PROMPT = re.compile(r"(PROMPT|Current)\s*: ?(.*)", re.DOTALL)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memdecay.data.formats.base import GENERIC, NO, Draft, Format, guarded
+from memdecay.data.formats.base import GENERIC, NO, Draft, Format, conversations_of, guarded
 from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.exchange import reply_messages
 from memdecay.data.formats.facts import run_facts
 from memdecay.data.formats.report import Notes
-from memdecay.data.formats.source import Record, Sample, Source
+from memdecay.data.formats.sample import Sample
+from memdecay.data.formats.source import Record, Source
 from memdecay.data.formats.values import as_list, as_map, as_str, first_str, unpack_json
 from memdecay.data.trace import Message
 
@@ -27,8 +28,12 @@ def score(sample: Sample) -> int:
 def read(source: Source) -> Iterator[Draft]:
     """Yield a conversation for each message list; loose messages together make one."""
     loose: list[Record] = []
-    for record in source.values():
-        for part in _parts(record):
+    for group in source.groups():
+        if group.is_list:
+            for part in conversations_of(group, _is_loose_message, _is_conversation):
+                yield from guarded(_conversations, part, source.notes)
+            continue
+        for part in group.records:
             if _is_loose_message(part.value):
                 loose.append(part)
             else:
@@ -36,17 +41,6 @@ def read(source: Source) -> Iterator[Draft]:
     if loose:
         whole = Record([part.value for part in loose], loose[0].where)
         yield from guarded(_conversations, whole, source.notes)
-
-
-def _parts(record: Record) -> Iterator[Record]:
-    """Open a list of conversations; a list of messages is one conversation."""
-    value = record.value
-    if not isinstance(value, list) or any(_is_loose_message(item) for item in value):
-        yield record
-        return
-    for number, item in enumerate(value, 1):
-        place = f"item {number}"
-        yield Record(item, f"{record.where}, {place}" if record.where else place)
 
 
 def _conversations(record: Record, notes: Notes) -> Iterator[Draft]:
@@ -87,6 +81,14 @@ def _message_list(
     return None, ""
 
 
+def _is_conversation(value: object) -> bool:
+    return isinstance(value, list) or _has_messages(value)
+
+
+def _has_messages(value: object) -> bool:
+    return _message_list(as_map(value))[0] is not None
+
+
 def _system(owner: Mapping[str, Any], notes: Notes) -> list[Message]:
     if not owner.get("system") or isinstance(owner["system"], bool):
         return []
@@ -115,8 +117,7 @@ def _is_chat(value: object) -> bool:
     record = as_map(value)
     if _is_loose_message(value):
         return True
-    owner, _ = _message_list(record)
-    return owner is not None
+    return _has_messages(record)
 
 
 def _is_loose_message(value: object) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memdecay.data.formats.base import LIKELY, NO, Draft, Format, guarded
+from memdecay.data.formats.base import LIKELY, NO, Draft, Format, conversations_of, guarded
 from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.exchange import prompt_messages, reply_messages
 from memdecay.data.formats.facts import run_facts
 from memdecay.data.formats.report import Notes
-from memdecay.data.formats.source import Record, Sample, Source
+from memdecay.data.formats.sample import Sample
+from memdecay.data.formats.source import Record, Source
 from memdecay.data.formats.values import as_list, as_map, as_str, first_str
 from memdecay.data.trace import Message
 
@@ -26,19 +27,15 @@ def score(sample: Sample) -> int:
 
 def read(source: Source) -> Iterator[Draft]:
     """Yield a conversation for each item list, request or response."""
-    for record in source.values():
-        yield from guarded(_conversation, record, source.notes)
+    for group in source.groups():
+        parts = conversations_of(group, _is_item, _fits) if group.is_list else group.records
+        for record in parts:
+            yield from guarded(_conversation, record, source.notes)
 
 
 def _conversation(record: Record, notes: Notes) -> Iterator[Draft]:
     value = record.value
     if isinstance(value, list):
-        if any(_fits(item) for item in value if not _is_item(item)):
-            for number, item in enumerate(value, 1):
-                yield from _conversation(
-                    Record(item, f"{record.where} item {number}".strip()), notes
-                )
-            return
         yield Draft(read_messages(value, notes, record.where), where=record.where)
         return
     if not isinstance(value, Mapping):

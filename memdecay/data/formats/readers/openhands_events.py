@@ -10,7 +10,8 @@ from memdecay.data.formats.calls import read_call, tool_call
 from memdecay.data.formats.content import content_text
 from memdecay.data.formats.facts import run_facts
 from memdecay.data.formats.report import Notes
-from memdecay.data.formats.source import Record, Sample, Source
+from memdecay.data.formats.sample import Sample
+from memdecay.data.formats.source import Record, Source
 from memdecay.data.formats.values import as_list, as_map, as_str, first_str, maps
 from memdecay.data.trace import Message
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memdecay.data.formats.base import LIKELY, NO, Draft, Format, guarded
+from memdecay.data.formats.base import LIKELY, NO, Draft, Format, conversations_of, guarded
 from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.content import content_text
 from memdecay.data.formats.exchange import exchange, is_message
 from memdecay.data.formats.facts import run_facts
 from memdecay.data.formats.report import Notes
-from memdecay.data.formats.source import Record, Sample, Source
+from memdecay.data.formats.sample import Sample
+from memdecay.data.formats.source import Record, Source
 from memdecay.data.formats.values import as_list, as_map
 
 
@@ -28,22 +29,26 @@ def score(sample: Sample) -> int:
 
 def read(source: Source) -> Iterator[Draft]:
     """Yield the conversation of each call, the response at its end."""
-    for record in source.values():
-        yield from guarded(_calls, record, source.notes)
+    for group in source.groups():
+        parts = conversations_of(group, _is_turn, _is_log) if group.is_list else group.records
+        for record in parts:
+            yield from guarded(_call, record, source.notes)
 
 
-def _calls(record: Record, notes: Notes) -> Iterator[Draft]:
-    value = record.value
-    logs = (
-        value
-        if isinstance(value, list) and not is_message(as_map(value[:1] and value[0]))
-        else [value]
-    )
-    for log in logs:
-        if isinstance(log, Mapping) and not is_message(log):
-            yield _logged(log, notes, record.where)
-        else:
-            yield Draft(read_messages(as_list(log) or [log], notes, record.where))
+def _call(record: Record, notes: Notes) -> Iterator[Draft]:
+    log = record.value
+    if _is_log(log):
+        yield _logged(log, notes, record.where)
+    else:
+        yield Draft(read_messages(as_list(log) or [log], notes, record.where))
+
+
+def _is_turn(value: object) -> bool:
+    return isinstance(value, Mapping) and is_message(value)
+
+
+def _is_log(value: object) -> bool:
+    return isinstance(value, Mapping) and not is_message(value)
 
 
 def _logged(log: Mapping[str, Any], notes: Notes, where: str) -> Draft:

@@ -9,8 +9,8 @@ from memdecay.data.formats.base import CERTAIN, NO, Draft, Format, each_item
 from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.flat import nested
 from memdecay.data.formats.report import Notes
-from memdecay.data.formats.source import Sample
-from memdecay.data.formats.spans import spans_of
+from memdecay.data.formats.sample import Sample
+from memdecay.data.formats.spans import RESOURCE_LISTS, spans_of
 from memdecay.data.formats.values import as_list, as_map, unpack_json
 
 _MESSAGES = ("llm.input_messages", "llm.output_messages")
@@ -60,4 +60,6 @@ def _schema(tool: object) -> Any:
     return unpack_json(schema)
 
 
-FORMAT = Format("openinference", "OpenInference spans", score, each_item(_read), merges=True)
+FORMAT = Format(
+    "openinference", "OpenInference spans", score, each_item(_read, *RESOURCE_LISTS), merges=True
+)

@@ -11,8 +11,8 @@ from memdecay.data.formats.content import content_text
 from memdecay.data.formats.exchange import prompt_messages, reply_messages
 from memdecay.data.formats.flat import nested
 from memdecay.data.formats.report import Notes
-from memdecay.data.formats.source import Sample
-from memdecay.data.formats.spans import TelemetrySpan, spans_of
+from memdecay.data.formats.sample import Sample
+from memdecay.data.formats.spans import RESOURCE_LISTS, TelemetrySpan, spans_of
 from memdecay.data.formats.values import as_list, as_map, as_str, maps, unpack_json
 from memdecay.data.trace import Message
 
@@ -92,4 +92,6 @@ def _event_message(name: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"role": _EVENT_ROLES[name], **call_id, **body}
 
 
-FORMAT = Format("otel-genai", "OpenTelemetry GenAI spans", score, each_item(_read), merges=True)
+FORMAT = Format(
+    "otel-genai", "OpenTelemetry GenAI spans", score, each_item(_read, *RESOURCE_LISTS), merges=True
+)

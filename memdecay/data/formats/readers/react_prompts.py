@@ -8,7 +8,7 @@ from typing import Any
 from memdecay.data.formats.base import LIKELY, NO, Draft, Format, each_item
 from memdecay.data.formats.react import looks_like_react, parse_react, uses_commands
 from memdecay.data.formats.report import Notes
-from memdecay.data.formats.source import Sample
+from memdecay.data.formats.sample import Sample
 
 
 def score(sample: Sample) -> int:

@@ -10,7 +10,8 @@ from typing import Any
 from memdecay.data.formats.base import LIKELY, NO, Draft, Format
 from memdecay.data.formats.react import ReactParser, looks_like_react, task_of, uses_commands
 from memdecay.data.formats.report import Notes
-from memdecay.data.formats.source import Layout, Sample, Source
+from memdecay.data.formats.sample import Layout, Sample
+from memdecay.data.formats.source import Source
 
 _TRIAL = re.compile(r"\s*#*\s*BEGIN TRIAL\s+(\d+)", re.I)
 _STATUS = re.compile(r"\s*-+\s*BEGIN (\w+) AGENTS\s*-+\s*$", re.I)

@@ -10,7 +10,7 @@ from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.content import content_text
 from memdecay.data.formats.facts import run_facts
 from memdecay.data.formats.report import Notes
-from memdecay.data.formats.source import Sample
+from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.values import as_list, as_str, maps
 from memdecay.data.trace import Message
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memdecay.data.formats.base import CERTAIN, NO, Format
 from memdecay.data.formats.readers import openai_chat
-from memdecay.data.formats.source import Sample
+from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.values import as_str, maps
 
 

@@ -9,8 +9,8 @@ from memdecay.data.formats.base import CERTAIN, NO, Draft, Format, each_item
 from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.facts import run_facts
 from memdecay.data.formats.report import Notes
+from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.simulated_user import without_stop_marks
-from memdecay.data.formats.source import Sample
 from memdecay.data.formats.values import as_list, as_map, as_str, maps
 from memdecay.data.trace import Message
 
@@ -28,7 +28,9 @@ def score(sample: Sample) -> int:
 
 
 def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft]:
-    runs = list(maps(record.get("simulations"))) or [record]
+    runs = list(maps(record["simulations"])) if "simulations" in record else [record]
+    if not runs:
+        notes.skip("results without simulations", where=where)
     policy = as_str(as_map(as_map(record.get("info")).get("environment_info")).get("policy"))
     for run in runs:
         raws = [part for raw in as_list(run.get("messages")) for part in _opened(raw)]
@@ -44,4 +46,4 @@ def _opened(raw: object) -> list[object]:
     return inner or [raw]
 
 
-FORMAT = Format("tau2", "tau2-bench results", score, each_item(_read))
+FORMAT = Format("tau2", "tau2-bench results", score, each_item(_read, "simulations"))

@@ -9,8 +9,8 @@ from memdecay.data.formats.base import CERTAIN, NO, Draft, Format, each_item, ha
 from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.facts import run_facts
 from memdecay.data.formats.report import Notes
+from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.simulated_user import without_stop_marks
-from memdecay.data.formats.source import Sample
 from memdecay.data.formats.values import as_list
 
 

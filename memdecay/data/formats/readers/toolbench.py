@@ -9,7 +9,7 @@ from memdecay.data.formats.base import CERTAIN, NO, Draft, Format, each_item
 from memdecay.data.formats.calls import tool_call
 from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.report import Notes
-from memdecay.data.formats.source import Sample
+from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.values import as_list, as_map, as_str, maps
 from memdecay.data.trace import Message
 

@@ -6,7 +6,7 @@ from memdecay.data.formats.base import CERTAIN, NO, Format
 from memdecay.data.formats.content import content_text
 from memdecay.data.formats.readers import openai_chat
 from memdecay.data.formats.report import Notes
-from memdecay.data.formats.source import Sample
+from memdecay.data.formats.sample import Sample
 
 _MARKS = ("Observation: please analyze the attached screenshot", "robot browsing the web")
 
