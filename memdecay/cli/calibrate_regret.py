@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from memdecay import __version__
 from memdecay.classifier.artifact import load_artifact
 from memdecay.classifier.embedded import EMBEDDED_NAME
 from memdecay.classifier.errors import ConfigError, TraceError
@@ -37,6 +38,7 @@ from memdecay.runtime.regret import RegretConfig, eviction_regret
 from memdecay.runtime.tagging import SessionTagger
 from memdecay.training.decay.files import write_section
 from memdecay.training.decay.regret import RegretContext, regret_report, regret_section
+from memdecay.training.decay.regret_progress import RegretProgress
 
 _DEFAULTS = RegretConfig()
 _MAX_TOKENS = 2048
@@ -82,6 +84,10 @@ def calibrate_regret(
         int,
         typer.Option("--max-confusions", min=0, help="Kinds of mistakes replayed for a trace."),
     ] = _DEFAULTS.max_confusions,
+    max_scored: Annotated[
+        int,
+        typer.Option("--max-scored", min=1, help="Predictions of a trace that are compared."),
+    ] = _DEFAULTS.max_positions,
     regions: RegionsOption = None,
     model: ModelOption = "smollm2",
     dtype: DtypeOption = "auto",
@@ -92,6 +98,7 @@ def calibrate_regret(
 
     Each trace is replayed under the budget: with the gold regions, with the tagger's, with none,
     and with each frequent confusion alone. The cost is the KL divergence from a full cache.
+    A killed run goes on where it was when the same command is given again.
     """
     check_writable(out, is_folder=True)
     if classifier is not None:
@@ -110,8 +117,11 @@ def calibrate_regret(
     judged = make_tagger(tagger, artifact, settings, llm)
     assert judged is not None, "one of the two was asked for"
     propagation = PropagationConfig() if artifact is None else artifact.card.propagation
-    regret_config = RegretConfig(max_confusions, propagation=propagation)
-    found = _measure(labelled, llm, cache_config, judged, regret_config, max_tokens)
+    regret_config = RegretConfig(max_confusions, max_scored, propagation)
+    classifier_files = None if artifact is None else artifact.card.files
+    measured = (llm.name, tagger, classifier_files, cache_config, regret_config, max_tokens)
+    progress = RegretProgress(out, [__version__, repr(measured)])
+    found = _measure(labelled, llm, cache_config, judged, regret_config, max_tokens, progress)
     context = RegretContext(
         model=llm.name,
         tagger="the rules" if artifact is None else "the classifier",
@@ -134,6 +144,7 @@ def _measure(
     tagger: SessionTagger,
     config: RegretConfig,
     max_tokens: int,
+    progress: RegretProgress,
 ) -> list[EvictionRegret]:
     found = []
     with progress_bars() as add_bar:
@@ -143,9 +154,14 @@ def _measure(
             cut = cut_to_messages(trace, llm, max_tokens)
             if cut is None:
                 continue
-            messages = [message.to_openai() for message in cut.messages]
-            gold = align_trace(cut, llm, max_tokens).labels
-            regret = eviction_regret(llm, cache_config, messages, gold, tagger, config, on_replay)
+            if not progress.is_measured(cut):
+                messages = [message.to_openai() for message in cut.messages]
+                gold = align_trace(cut, llm, max_tokens).labels
+                progress.save(
+                    cut,
+                    eviction_regret(llm, cache_config, messages, gold, tagger, config, on_replay),
+                )
+            regret = progress.find(cut)
             if regret is not None:
                 found.append(regret)
     if not found:

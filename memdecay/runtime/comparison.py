@@ -68,7 +68,7 @@ def replay(
     Args:
         session: A session without messages.
         messages: The conversation.
-        positions: ``(n,)``, int64, rising; see `assistant_positions`.
+        positions: ``(n,)``, int64, rising, at least one; see `assistant_positions`.
         on_progress: Called with the tokens read and the tokens in all after each chunk.
     """
     found: list[Tensor] = []
@@ -78,7 +78,7 @@ def replay(
         rows = torch.from_numpy(positions[low:high] - start).to(logits.device)
         found.append(torch.log_softmax(logits[rows].float(), dim=-1).cpu())
 
-    session.feed(messages, on_logits=gather, on_progress=on_progress)
+    session.feed(messages, on_logits=gather, on_progress=on_progress, logits_at=positions)
     return Replay(positions, torch.cat(found))
 
 

@@ -95,17 +95,21 @@ def eviction_regret(
     right = np.where(gold < 0, predicted, gold).astype(np.int8)
     pairs = _confusions(right, predicted)[: config.max_confusions]
     num_replays, num_done = len(pairs) + 4, 1
+    found: dict[bytes, float] = {}
 
     def kl(regions: NDArray[np.int8] | None) -> float:
         nonlocal num_done
-        given = None
-        if regions is not None:
-            given = GivenTagger(regions, tagger.region_table, config.propagation)
-        divergence = _kl(reference, Session(llm, cache_config, given), messages)
+        # A tagger with one kind of mistake, or with none, has the regions of another replay.
+        key = b"" if regions is None else regions.tobytes()
+        if key not in found:
+            given = None
+            if regions is not None:
+                given = GivenTagger(regions, tagger.region_table, config.propagation)
+            found[key] = _kl(reference, Session(llm, cache_config, given), messages)
         num_done += 1
         if on_progress is not None:
             on_progress(num_done, num_replays)
-        return divergence
+        return found[key]
 
     return EvictionRegret(
         num_positions=len(positions),

@@ -9,6 +9,7 @@ import pytest
 
 from memdecay.classifier.region_file import read_region_settings, write_region_settings
 from memdecay.classifier.region_settings import RegionSettings
+from memdecay.cli import calibrate_regret
 from memdecay.cli.calibrate_decay import print_section
 from memdecay.cli.tagger import apply_regions
 from memdecay.runtime.config import CacheConfig
@@ -44,19 +45,32 @@ def test_decay_is_measured_and_run_takes_the_outcome(
     assert sum(count > 0 for count in kept.values()) > 1
 
 
-def test_regret_of_the_rules_is_measured(
-    command: RunCommand, tiny_model: Path, labelled: Path, tmp_path: Path
+def test_regret_of_the_rules_is_measured_once(
+    command: RunCommand,
+    tiny_model: Path,
+    labelled: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out = tmp_path / "regret"
-    measured = command(
+    arguments = (
         "calibrate-regret", "--tagger", "rules", "--traces", labelled, "--model", tiny_model,
         "--out", out, "--limit", 4, "--budget", 200, "--max-tokens", 400, "--max-confusions", 1,
+        "--max-scored", 20,
     )  # fmt: skip
+    measured = command(*arguments)
     assert measured.exit_code == 0, measured.err
     figures = json.loads((out / "report.json").read_text())
     assert figures["traces"] + figures["traces_skipped"] == 4
     assert figures["kl"]["gold"]["value"] > 0
+    assert figures["positions"] <= 20 * figures["traces"]
     assert "the rules" in measured.out
+
+    # What is measured is not measured again.
+    monkeypatch.setattr(calibrate_regret, "eviction_regret", None)
+    again = command(*arguments)
+    assert again.exit_code == 0, again.err
+    assert json.loads((out / "report.json").read_text()) == figures
 
 
 def test_labels_are_audited(

@@ -230,6 +230,17 @@ def test_logits_of_every_position_are_those_of_one_forward(llm: LanguageModel) -
     assert_close(torch.cat([logits for _, logits in seen]), expected, atol=1e-4, rtol=1e-4)
 
 
+def test_logits_are_told_of_chunks_that_hold_wanted_positions(llm: LanguageModel) -> None:
+    everywhere, some = (Session(llm, config(policy="full"), chunk_tokens=17) for _ in range(2))
+    told: dict[bool, dict[int, Tensor]] = {False: {}, True: {}}
+    everywhere.feed(LONG[:4], on_logits=told[False].__setitem__)
+    some.feed(LONG[:4], on_logits=told[True].__setitem__, logits_at=np.array([18, 33, 51]))
+    assert list(told[True]) == [17, 51]
+    for start, logits in told[True].items():
+        assert_close(logits, told[False][start])
+    assert some.reply(4) == everywhere.reply(4)
+
+
 def test_feeding_at_once_or_bit_by_bit_is_the_same(llm: LanguageModel) -> None:
     at_once, bit_by_bit = (Session(llm, config(policy="full")) for _ in range(2))
     at_once.feed(LONG)
