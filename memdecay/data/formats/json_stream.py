@@ -1,7 +1,7 @@
 """JSON read value by value out of text that comes in pieces, in memory for one value.
 
-Values are parsed by the standard library, as those of whole files are. Streaming parsers are strict:
-they stop at the first NaN, raw tab or broken record, and lose lone surrogates.
+Values are parsed by the standard library, as those of whole files are. Streaming parsers are
+strict: they stop at the first NaN, raw tab or broken record, and lose lone surrogates.
 """
 
 from __future__ import annotations
