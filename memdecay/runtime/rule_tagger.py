@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -15,17 +15,17 @@ from transformers import PreTrainedModel
 from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.propagation import PropagationConfig
 from memdecay.classifier.regions import Region, RegionTable
-from memdecay.classifier.rules import rule_labels
+from memdecay.classifier.rules import GrowingLabels
 from memdecay.classifier.rules.confidence import rule_region_probs
 from memdecay.classifier.token_regions import UNLABELLED, most_covering, rendered_regions
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.hooks import Describe
 from memdecay.runtime.label_tags import LabelTags
-from memdecay.runtime.tagging import ChatMessages, Reading, Writing
+from memdecay.runtime.tagging import Reading, Writing
 from memdecay.runtime.text_stream import decode_text
 
 _MIN_TOKENS_BETWEEN = 16
-_CONVERSATION_PARTS = 128
+_REPLY_PARTS = 16
 
 
 class RuleTagger:
@@ -64,15 +64,16 @@ class RuleTagger:
 class RuleTagging:
     """The rules' labels of one conversation, see `RuleTagger.begin`.
 
-    Labels of read messages stay: the rules look at nothing that comes later. A reply is labelled
-    again from its beginning whenever it has grown by some tokens, and once more at its end. One
-    look takes time in proportion to the whole conversation, so in a long one it is taken less
-    often.
+    Labels of read messages stay: the rules look at nothing that comes later. So each message is
+    looked at once, and again only where its memory was put back from elsewhere. A reply is
+    labelled again from its beginning whenever it has grown by some tokens, and once more at its
+    end; the longer it is, the less often.
     """
 
     def __init__(self, tokenizer: Any, tags: LabelTags) -> None:
         self._tokenizer = tokenizer
         self._tags = tags
+        self._labels = GrowingLabels()
         self._num_looked_at = 0
 
     def attached(
@@ -93,6 +94,7 @@ class RuleTagging:
     def reset(self) -> None:
         """Begin a new conversation."""
         self._tags.replace_from(0, self._tags.region_probs[:0])
+        self._labels = GrowingLabels()
         self._num_looked_at = 0
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -112,7 +114,7 @@ class RuleTagging:
         """Label the tokens that come next."""
         self._num_looked_at = 0
         num_new = reading.num_tokens - reading.num_same
-        labels = _token_labels(reading)
+        labels = _token_labels(self._labels.read(reading.messages), reading)
         self._tags.replace_from(
             reading.num_same, rule_region_probs(labels[len(labels) - num_new :])
         )
@@ -122,12 +124,14 @@ class RuleTagging:
         num_tokens = len(writing.token_ids)
         if not num_tokens:
             return
-        interval = max(_MIN_TOKENS_BETWEEN, writing.start // _CONVERSATION_PARTS)
+        interval = max(_MIN_TOKENS_BETWEEN, self._num_looked_at // _REPLY_PARTS)
         is_due = num_tokens - self._num_looked_at >= interval
         if not (is_due or writing.is_finished or num_tokens == 1):
             self._go_on(writing)
             return
-        labels = _reply_labels(writing.messages, writing.token_ids, self._tokenizer)
+        text = decode_text(self._tokenizer, writing.token_ids)
+        characters = self._labels.peek(writing.messages, {"role": "assistant", "content": text})
+        labels = _reply_labels(characters, writing.token_ids, self._tokenizer)
         self._tags.replace_from(writing.start, rule_region_probs(labels))
         self._tags.set_in(cache, writing.start)
         self._num_looked_at = num_tokens
@@ -139,9 +143,9 @@ class RuleTagging:
         self._tags.replace_from(writing.start + len(writing.token_ids) - 1, newest)
 
 
-def _token_labels(reading: Reading) -> NDArray[np.int8]:
+def _token_labels(message_labels: Sequence[NDArray[np.int8]], reading: Reading) -> NDArray[np.int8]:
     """Return the region of each token of a rendered conversation, ``(n,)`` int8."""
-    characters = rendered_regions(rule_labels(reading.messages), reading.rendered)
+    characters = rendered_regions(message_labels, reading.rendered)
     tokens = reading.tokens
     labels = most_covering(characters, tokens.offsets[:, 0], tokens.offsets[:, 1])
     labels[tokens.is_special] = UNLABELLED
@@ -164,13 +168,11 @@ def _fill_within_messages(labels: NDArray[np.int8], message_index: NDArray[np.in
         labels[takes] = labels[near[takes]]
 
 
-def _reply_labels(messages: ChatMessages, token_ids: Any, tokenizer: Any) -> NDArray[np.int8]:
-    """Return the region of each token of a reply, ``(n,)`` int8."""
-    text = decode_text(tokenizer, token_ids)
-    labels = rule_labels([*messages, {"role": "assistant", "content": text}])[-1]
-    ends = _ends(token_ids, len(text), tokenizer)
+def _reply_labels(characters: NDArray[np.int8], token_ids: Any, tokenizer: Any) -> NDArray[np.int8]:
+    """Return the region of each token of a reply from those of its characters, ``(n,)`` int8."""
+    ends = _ends(token_ids, len(characters), tokenizer)
     starts = np.concatenate([[0], ends[:-1]])
-    regions = most_covering(labels, starts, ends)
+    regions = most_covering(characters, starts, ends)
     # A token without characters of its own is a part of the next one that has some.
     _fill_within_messages(regions, np.zeros(regions.size, np.int32))
     return regions

@@ -13,7 +13,7 @@ from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.propagation import PropagationConfig, importance_of
 from memdecay.classifier.regions import Region, RegionDecay, RegionTable
 from memdecay.classifier.rendering import render
-from memdecay.classifier.rules import rule_labels
+from memdecay.classifier.rules import GrowingLabels, growing, rule_labels
 from memdecay.classifier.rules.confidence import rule_region_probs
 from memdecay.classifier.tokenization import tokenize
 from memdecay.runtime.config import CacheConfig
@@ -105,18 +105,38 @@ def test_a_reply_is_looked_at_now_and_then_only(
     llm: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = []
+    peek = GrowingLabels.peek
 
-    def counted(messages: Any) -> Any:
-        looks.append(len(messages))
-        return rule_labels(messages)
+    def counted(self: GrowingLabels, *args: Any) -> Any:
+        looks.append(args)
+        return peek(self, *args)
 
     session = full_session(llm)
     session.feed(TRACE[:2])
-    monkeypatch.setattr("memdecay.runtime.rule_tagger.rule_labels", counted)
+    monkeypatch.setattr(GrowingLabels, "peek", counted)
     num_tokens = len(session.reply(max_new_tokens=40).token_ids)
 
-    # One look at the conversation before, one at the reply's first token, one at its end.
-    assert len(looks) <= 3 + num_tokens // 16
+    # One look at the reply's first token, one at its end, and one whenever it has grown enough.
+    assert 2 <= len(looks) <= 2 + num_tokens // 16
+
+
+def test_a_message_is_looked_at_once_over_many_turns(
+    llm: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+    labels_of = growing._labels
+
+    def counted(turn: Any, speakers: Any) -> Any:
+        read.append(turn.text)
+        return labels_of(turn, speakers)
+
+    monkeypatch.setattr(growing, "_labels", counted)
+    session = full_session(llm)
+    session.feed(TRACE)
+    for turn in range(4):
+        session.send([{"role": "user", "content": f"And {turn}?"}], max_new_tokens=2)
+    assert [read.count(message["content"]) for message in TRACE] == [1] * len(TRACE)
+    assert [read.count(f"And {turn}?") for turn in range(4)] == [1] * 4
 
 
 def test_a_changed_past_is_tagged_anew(llm: LanguageModel) -> None:

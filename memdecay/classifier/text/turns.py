@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memdecay.classifier.rules.conversation import Conversation, Speaker, Turn
+from memdecay.classifier.rules.conversation import Speaker, Turn
+from memdecay.classifier.rules.growing import last_of
 from memdecay.classifier.rules.registry import DEFAULT_RULES
 from memdecay.classifier.rules.vote import SegmentGrid
 from memdecay.classifier.text.lines import line_features
@@ -49,15 +49,9 @@ def turn_features(turn: Turn, before: Before, speakers: tuple[Speaker, ...]) -> 
 
 
 def _rule_features(turn: Turn, speakers: Iterable[Speaker]) -> NDArray[np.float32]:
-    earlier = [_silent(speaker, index) for index, speaker in enumerate(speakers)]
-    conversation = Conversation((*earlier, replace(turn, index=len(earlier))), lookahead=False)
+    conversation = last_of(turn, speakers)
     grid = SegmentGrid(conversation)
     votes = np.stack(
         [grid.votes(rule.propose(conversation), rule.weight) for rule in DEFAULT_RULES]
     )
     return np.hstack([votes.sum(axis=0), votes.sum(axis=2).T])
-
-
-def _silent(speaker: Speaker, index: int) -> Turn:
-    """Return a message without text: rules only ask who has spoken before."""
-    return Turn(index=index, speaker=speaker, text="", lower="", segments=())
