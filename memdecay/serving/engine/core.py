@@ -218,7 +218,7 @@ class EngineCore:
             turn = self.reading[0]
             tokens = turn.unread()
             start = len(turn.session.transcript.tokens) - len(tokens)
-            chunk = tokens.part(0, self._prefixes.next_stop(turn.prompt, start) - start)
+            chunk = tokens.part(0, self.parts.stops.next_stop(turn.prompt, start) - start)
             if not is_first and len(chunk) > left:
                 return
             is_first, left = False, left - len(chunk)

@@ -22,6 +22,7 @@ from memdecay.serving.engine.sessions.prefix_cache import PrefixCache
 from memdecay.serving.engine.sessions.store import SessionStore
 from memdecay.serving.engine.sessions.tiers import Tiers
 from memdecay.serving.engine.turns.begin import Beginner
+from memdecay.serving.engine.turns.stops import ReadingStops
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,11 @@ class Parts:
         store: The sessions.
         tiers: Where they lie.
         prefixes: Beginnings that they share.
+        stops: Where reading stops.
         beginner: Brings sessions to prompts.
         folder: Sessions on disk; None if there are none.
         new_memory: Makes an empty memory.
         stop_ids: Tokens that end an answer.
-        chunk_tokens: Most tokens of one forward while reading.
         template: A cache that stays empty; tells what all sessions' caches have in common.
         bytes_per_token: Bytes of a kept token.
     """
@@ -50,11 +51,11 @@ class Parts:
     store: SessionStore
     tiers: Tiers
     prefixes: PrefixCache
+    stops: ReadingStops
     beginner: Beginner
     folder: SessionFolder | None
     new_memory: Callable[[], SessionMemory]
     stop_ids: frozenset[int]
-    chunk_tokens: int
     template: DecayCache
     bytes_per_token: int
 
@@ -101,6 +102,7 @@ def make_parts(
         folder = SessionFolder(config.disk_folder, _fingerprint(llm, config, tagger))
     tiers = Tiers(config, store, new_memory, llm.device, folder, clock)
     prefixes = PrefixCache(config.prefix_cache_bytes)
+    stops = ReadingStops(chunk_within_budget(config.chunk_tokens, template), prefixes.is_on)
     return Parts(
         llm=llm,
         config=config,
@@ -108,11 +110,11 @@ def make_parts(
         store=store,
         tiers=tiers,
         prefixes=prefixes,
-        beginner=Beginner(tiers, prefixes, llm.device),
+        stops=stops,
+        beginner=Beginner(tiers, prefixes, stops, llm.device),
         folder=folder,
         new_memory=new_memory,
         stop_ids=stop_ids(llm),
-        chunk_tokens=chunk_within_budget(config.chunk_tokens, template),
         template=template,
         bytes_per_token=kv_bytes_per_token(template, llm.model.config, llm.dtype),
     )

@@ -5,27 +5,24 @@ from __future__ import annotations
 import logging
 
 from memdecay.classifier.errors import MemdecayError
+from memdecay.runtime.layer import bookkeeping
 from memdecay.serving.engine.config import SharedPrompt
 from memdecay.serving.engine.model.memory import SessionMemory
 from memdecay.serving.engine.model.runner import Row
-from memdecay.serving.engine.model.state import save_memory
+from memdecay.serving.engine.model.state import memory_state
 from memdecay.serving.engine.parts import Parts
 from memdecay.serving.engine.request import GenerationRequest
-from memdecay.serving.engine.sessions.prefix_cache import Prefix
 from memdecay.serving.engine.sessions.store import salt_of
 from memdecay.serving.engine.turns.begin import PUBLIC_ROOT, prefix_root
 from memdecay.serving.engine.turns.prompt import Prompt, make_prompt
+from memdecay.serving.engine.turns.stops import block_end
 from memdecay.serving.engine.turns.turn import Turn
 
 logger = logging.getLogger(__name__)
 
 
 class PrefixKeeper:
-    """Puts beginnings into the prefix cache.
-
-    A conversation's system messages are its beginning, up to the end of a whole block. Every
-    session's reading pauses there, whether the beginning is kept or not, so that a session that
-    starts from the cache goes through the same forwards as one that does not.
+    """Puts beginnings into the prefix cache: what was read at each of their stops.
 
     Args:
         parts: The engine's parts.
@@ -34,23 +31,14 @@ class PrefixKeeper:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    def pause(self, prompt: Prompt) -> int:
-        """Return the number of tokens after which reading pauses; 0 for no pause."""
-        if not self._parts.prefixes.is_on:
-            return 0
-        return self._parts.prefixes.boundary(prompt.num_system_tokens())
-
-    def next_stop(self, prompt: Prompt, start: int) -> int:
-        """Return where a chunk that begins at ``start`` ends at the latest."""
-        pause = self.pause(prompt)
-        end = start + self._parts.chunk_tokens
-        return min(end, pause) if start < pause else end
-
     def keep(self, turn: Turn) -> None:
-        """Keep a session's beginning if it has just been read and is not known yet."""
+        """Keep what a session has read if it is a beginning that is not known yet."""
         session = turn.session
         memory = session.memory
-        if memory is not None and 0 < memory.num_tokens == self.pause(turn.prompt):
+        stops = self._parts.stops
+        if memory is None or not stops.is_shared_stop(turn.prompt, memory.num_tokens):
+            return
+        if _has_all_bits(memory) or memory.num_tokens == stops.pause(turn.prompt):
             root = prefix_root(session.tenant, session.salt)
             self._keep(root, turn.prompt, memory, is_kept=False)
 
@@ -73,17 +61,20 @@ class PrefixKeeper:
         )
         prompt = make_prompt(request, self._parts.llm.tokenizer)
         num_given = int((prompt.tokens.message_index < len(prompt.messages)).sum())
-        end = self._parts.prefixes.boundary(num_given)
+        end = block_end(num_given)
         memory = self._parts.new_memory()
         reading = prompt.reading(0, len(prompt.tokens))
         if memory.tagger is not None and reading is not None:
             memory.tagger.read(reading)
-        while (start := memory.num_tokens) < end:
-            stop = min(self.next_stop(prompt, start), end)
-            self._parts.runner.run([Row(memory, prompt.tokens.part(start, stop))])
         root = PUBLIC_ROOT
         if shared.tenant is not None:
             root = prefix_root(shared.tenant, salt_of(request))
+        stops = self._parts.stops
+        while (start := memory.num_tokens) < end:
+            stop = min(stops.next_stop(prompt, start), end)
+            self._parts.runner.run([Row(memory, prompt.tokens.part(start, stop))])
+            if stop < end and stops.is_shared_stop(prompt, stop) and _has_all_bits(memory):
+                self._keep(root, prompt, memory, is_kept=True)
         if not end or not self._keep(root, prompt, memory, is_kept=True):
             logger.warning(
                 "a shared prompt of %d tokens is not kept: it is shorter than a block, longer than "
@@ -96,6 +87,11 @@ class PrefixKeeper:
         token_ids = prompt.tokens.input_ids[: memory.num_tokens]
         if memory.cache.tokens_kept != memory.num_tokens or prefixes.holds(root, token_ids):
             return False
-        state = save_memory(memory, self._parts.llm.device)
         weight = float(memory.cache.slots.importance.mean())
-        return prefixes.add(root, Prefix(token_ids, state, weight, is_kept))
+        with bookkeeping():
+            return prefixes.add(root, token_ids, memory_state(memory), weight, is_kept=is_kept)
+
+
+def _has_all_bits(memory: SessionMemory) -> bool:
+    """Tell whether all tokens are at full precision, so that a longer beginning shares them."""
+    return not memory.cache.layout.num_faded

@@ -15,18 +15,18 @@ from memdecay.runtime.cache_state import (
 )
 from memdecay.runtime.layer import bookkeeping
 from memdecay.serving.engine.model.memory import SessionMemory
+from memdecay.serving.engine.model.token_states import has_tokens
 
 _CACHE = "cache."
 _TAGGER = "tagger."
 _LAST_SEEN = "recorder.last_seen"
 
 
-def save_memory(memory: SessionMemory, device: torch.device) -> dict[str, Tensor]:
-    """Copy what a session remembers.
+def memory_state(memory: SessionMemory) -> dict[str, Tensor]:
+    """Return what a session remembers; the tensors are the memory's own and change with it.
 
     Args:
         memory: A memory that has seen at least one token.
-        device: Where the copies shall lie.
 
     Returns:
         Tensors by name; counts are int64 tensors without dimensions.
@@ -38,13 +38,25 @@ def save_memory(memory: SessionMemory, device: torch.device) -> dict[str, Tensor
             state |= {_TAGGER + name: value for name, value in tagger_state.items()}
         if memory.recorder is not None:
             state[_LAST_SEEN] = torch.tensor(memory.recorder.last_seen)
+        return state
+
+
+def save_memory(memory: SessionMemory, device: torch.device) -> dict[str, Tensor]:
+    """Copy what a session remembers, see `memory_state`.
+
+    Args:
+        memory: A memory that has seen at least one token.
+        device: Where the copies shall lie.
+    """
+    with bookkeeping():
         return {
-            name: value.detach().to(device, copy=True).contiguous() for name, value in state.items()
+            name: value.detach().to(device, copy=True).contiguous()
+            for name, value in memory_state(memory).items()
         }
 
 
 def load_memory(memory: SessionMemory, state: Mapping[str, Tensor], device: torch.device) -> None:
-    """Put back what `save_memory` copied; the state itself stays as it is.
+    """Put back what `memory_state` returned; the state itself stays as it is.
 
     Args:
         memory: An empty memory of the same model, configuration and tagger.
@@ -55,7 +67,11 @@ def load_memory(memory: SessionMemory, state: Mapping[str, Tensor], device: torc
         ValueError: The state has not the parts that this memory needs.
     """
     with bookkeeping():
-        placed = {name: value.to(device, copy=True) for name, value in state.items()}
+        placed = {
+            # Layers copy their tokens into buffers of their own.
+            name: value.to(device, copy=not has_tokens(name))
+            for name, value in state.items()
+        }
         try:
             load_cache_state(memory.cache, part_of_state(placed, _CACHE))
             if memory.tagger is not None:

@@ -8,11 +8,12 @@ from memdecay.runtime.transcript import Transcript
 from memdecay.serving.engine.events import Divergence, Origin
 from memdecay.serving.engine.model.state import load_memory
 from memdecay.serving.engine.sessions.digests import root_digest
-from memdecay.serving.engine.sessions.prefix_cache import PrefixCache
+from memdecay.serving.engine.sessions.prefix_cache import Prefix, PrefixCache
 from memdecay.serving.engine.sessions.session import ServedSession
 from memdecay.serving.engine.sessions.store import salt_of
 from memdecay.serving.engine.sessions.tiers import Tiers
 from memdecay.serving.engine.turns.prompt import Prompt
+from memdecay.serving.engine.turns.stops import ReadingStops
 from memdecay.serving.engine.turns.turn import Beginning, Turn
 
 PUBLIC_ROOT = root_digest("public")
@@ -29,12 +30,16 @@ class Beginner:
     Args:
         tiers: Brings sessions to the device.
         prefixes: Beginnings for sessions that have read nothing.
+        stops: Where reading stops.
         device: Where the model's keys and values lie.
     """
 
-    def __init__(self, tiers: Tiers, prefixes: PrefixCache, device: torch.device) -> None:
+    def __init__(
+        self, tiers: Tiers, prefixes: PrefixCache, stops: ReadingStops, device: torch.device
+    ) -> None:
         self._tiers = tiers
         self._prefixes = prefixes
+        self._stops = stops
         self._device = device
 
     def begin(self, turn: Turn, session: ServedSession) -> Beginning:
@@ -101,10 +106,17 @@ class Beginner:
             return False
         token_ids = prompt.tokens.input_ids
         roots = (prefix_root(session.tenant, session.salt), PUBLIC_ROOT)
-        prefix = self._prefixes.find(roots, token_ids, len(token_ids) - 1)
+
+        def is_of_use(prefix: Prefix) -> bool:
+            num_tokens = len(prefix.token_ids)
+            is_stop = prefix.is_kept or self._stops.is_shared_stop(prompt, num_tokens)
+            # The last token has to run in any case.
+            return is_stop and num_tokens < len(token_ids)
+
+        prefix = self._prefixes.find(roots, token_ids, is_of_use)
         if prefix is None:
             return False
-        load_memory(memory, prefix.state, self._device)
+        load_memory(memory, prefix.state(), self._device)
         return True
 
 
