@@ -45,11 +45,15 @@ class _Features:
         )
 
     def part(self, start: int, stop: int) -> _Features:
-        # A copy, so that a short tail does not keep a whole prefill chunk in memory.
         return _Features(
-            self.hidden_states[:, start:stop].clone(),
-            self.position_features[:, start:stop].clone(),
-            self.token_mask[:, start:stop].clone(),
+            self.hidden_states[:, start:stop],
+            self.position_features[:, start:stop],
+            self.token_mask[:, start:stop],
+        )
+
+    def copy(self) -> _Features:
+        return _Features(
+            self.hidden_states.clone(), self.position_features.clone(), self.token_mask.clone()
         )
 
 
@@ -124,7 +128,8 @@ class StreamingTagger:
             self._num_tokens - num_context + num_settled,
             Tags(tags.region_probs[:, num_settled:], tags.importance[:, num_settled:]),
         )
-        self._history = known.part(max(0, len(known) - self._history_tokens), len(known))
+        # A copy, so that a short tail does not keep a whole prefill chunk in memory.
+        self._history = known.part(max(0, len(known) - self._history_tokens), len(known)).copy()
         self._num_tokens += len(new)
         return update
 
@@ -141,7 +146,7 @@ class StreamingTagger:
             )
         if self._history is not None:
             num_left = max(0, len(self._history) - (self._num_tokens - num_tokens))
-            self._history = self._history.part(0, num_left)
+            self._history = self._history.part(0, num_left).copy()
         self._num_tokens = num_tokens
         self._origin = min(self._origin, num_tokens)
 
