@@ -117,7 +117,7 @@ def calibrate_regret(
     judged = make_tagger(tagger, artifact, settings, llm)
     assert judged is not None, "one of the two was asked for"
     propagation = PropagationConfig() if artifact is None else artifact.card.propagation
-    regret_config = RegretConfig(max_confusions, max_scored, propagation)
+    regret_config = RegretConfig(max_confusions, max_scored, propagation=propagation)
     classifier_files = None if artifact is None else artifact.card.files
     measured = (llm.name, tagger, classifier_files, cache_config, regret_config, max_tokens)
     progress = RegretProgress(out, [__version__, repr(measured)])

@@ -119,6 +119,7 @@ def test_gold_of_another_length_is_refused(llm: LanguageModel) -> None:
     [
         ({"max_confusions": -1}, "max_confusions must be 0 or more"),
         ({"max_positions": 0}, "max_positions must be 1 or more"),
+        ({"chunk_tokens": 0}, "chunk_tokens must be 1 or more"),
     ],
 )
 def test_senseless_settings_are_refused(options: dict[str, Any], match: str) -> None:
