@@ -201,7 +201,7 @@ def _facts(artifact: ClassifierArtifact, undivided: TaggedTokens) -> ClassifierF
     card = artifact.card
     logits = torch.from_numpy(logits_of(undivided.region_probs))
     return ClassifierFacts(
-        name=artifact.folder.resolve().name,
+        name="/".join(artifact.folder.resolve().parts[-2:]),
         llm=card.llm_name,
         digest=card.files[ONNX_FILE].sha256,
         temperature=card.temperature,

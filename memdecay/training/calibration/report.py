@@ -35,7 +35,7 @@ class ClassifierFacts:
     """Which classifier was measured.
 
     Attributes:
-        name: The name of its folder.
+        name: The names of its folder and of the one around it.
         llm: The LLM that it reads.
         digest: SHA-256 of its graph.
         temperature: What its logits are divided by.
