@@ -40,6 +40,7 @@ def import_traces(
 ) -> None:
     """Import agent traces of any known format and say what became of each file.
 
+    Files are read record by record, however long; a broken record costs itself, not the file.
     Where not a single trace is found, nothing is written and the exit code is 2.
     """
     written = [path for path in (out, report) if path is not None]

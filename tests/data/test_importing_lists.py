@@ -160,6 +160,16 @@ def test_pages_with_records_in_an_object_are_opened(
     assert "meta beside the records" in {finding.what for finding in report.skipped}
 
 
+def test_a_page_without_a_list_is_noted(tmp_path: Path) -> None:
+    pages = [{"data": [_chat("a")]}, {"data": {"error": "limit"}}]
+    text = "\n".join(json.dumps(page, indent=1) for page in pages)
+
+    traces, report = _import(_write(tmp_path / "a", text))
+
+    assert len(traces) == 1
+    assert [finding.what for finding in report.skipped] == ["data beside the records"]
+
+
 def test_a_list_of_messages_with_odd_ones_first_is_one_conversation(tmp_path: Path) -> None:
     messages = [{"role": "system"}, *CHAT]
 

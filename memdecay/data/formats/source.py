@@ -140,7 +140,7 @@ class Source:
         for key, number, value in stream.members((self.within,)):
             if number:
                 yield Record(value, _item(where, number))
-            elif key != self.within:
+            elif key != self.within or value:  # A list comes as an empty one first.
                 self._note_beside((key,))
 
     def _note_beside(self, keys: Iterable[str]) -> None:
