@@ -242,8 +242,8 @@ class Slots:
         if num_tags == 0:
             return self
         probs = region_probs.to(self.decay)
-        decay = probs @ torch.tensor(table.decays).to(probs)
-        region_weight = probs @ torch.tensor(tuple(weights)).to(probs)
+        of_regions = torch.tensor((table.decays, tuple(weights))).to(probs)
+        decay, region_weight = (probs @ of_regions.T).unbind(dim=-1)
         # What attention has found out is not taken back by a tagger that looks again.
         merge = self._merging(start, num_tags, ~self.is_promoted)
         return replace(
