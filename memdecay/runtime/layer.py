@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import CacheLayerMixin
 
+from memdecay.runtime.precision.picking import pick_tokens
+
 
 @contextmanager
 def bookkeeping() -> Iterator[None]:
@@ -227,10 +229,8 @@ def _room_like(states: Tensor, length: int, dtype: torch.dtype) -> Tensor:
 
 def _keep_in(buffer: Tensor, indices: Tensor, length: int) -> Tensor:
     """Gather the kept tokens into this buffer, or into another if it is not ``length`` long."""
-    batch_size, num_heads, _, head_dim = buffer.shape
-    index = indices[:, None, :, None].expand(batch_size, num_heads, -1, head_dim)
     # A copy first: the old and the new places overlap.
-    kept = buffer.gather(2, index)
+    kept = pick_tokens(buffer, indices)
     target = buffer if buffer.shape[2] == length else _room_like(buffer, length, buffer.dtype)
     target[:, :, : indices.shape[1]].copy_(kept)
     return target

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from memdecay.runtime.precision.basis import KeyBasis
+from memdecay.runtime.precision.picking import pick_tokens
 from memdecay.runtime.precision.rotary import Rotation
 from memdecay.runtime.precision.tiers import Tier
 
@@ -71,7 +72,7 @@ class Pool:
 
     def pick(self, indices: Tensor) -> Pool:
         """Return these tokens of each row, ``indices`` of shape ``(batch, n)``, int64."""
-        return Pool(_pick(self.keys, indices), _pick(self.values, indices))
+        return Pool(pick_tokens(self.keys, indices), pick_tokens(self.values, indices))
 
     def rows(self, rows: Tensor) -> Pool:
         """Return these rows, ``rows`` of shape ``(new_batch,)``, int64."""
@@ -99,8 +100,3 @@ class Pool:
             torch.cat([pool.keys for pool in pools], dim=dim),
             torch.cat([pool.values for pool in pools], dim=dim),
         )
-
-
-def _pick(packed: Tensor, indices: Tensor) -> Tensor:
-    index = indices[:, None, :, None].expand(-1, packed.shape[1], -1, packed.shape[3])
-    return packed.gather(2, index)
