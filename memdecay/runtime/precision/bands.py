@@ -9,7 +9,6 @@ quantized around zero with a scale of its own. The scale is a byte on a logarith
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -190,19 +189,26 @@ def _quantize(values: Tensor, bits: int) -> tuple[Tensor, Tensor]:
     """Return codes ``(..., size)`` and scale bytes ``(..., 1)``, uint8, of the least error."""
     half = 2 ** (bits - 1)
     largest = values.abs().amax(dim=-1, keepdim=True)
-    best_codes = torch.zeros_like(values, dtype=torch.uint8)
-    best_scales = torch.zeros_like(largest, dtype=torch.uint8)
-    least = torch.full_like(largest, math.inf)
-    for clip in _CLIPS[bits]:
-        scales = _scale_byte(largest * (clip / (half - 0.5)))
-        step = scale_of(scales)
-        codes = (values / step).floor().clamp(-half, half - 1)
-        error = ((codes + 0.5) * step - values).square().sum(dim=-1, keepdim=True)
-        is_better = error < least
-        best_codes = torch.where(is_better, (codes + half).to(torch.uint8), best_codes)
-        best_scales = torch.where(is_better, scales, best_scales)
-        least = torch.minimum(error, least)
-    return best_codes, best_scales
+    first, *others = (largest * (clip / (half - 0.5)) for clip in _CLIPS[bits])
+    best = _scale_byte(first)
+    if others:
+        room = torch.empty_like(values)
+        least = _error(values, best, half, room)
+        for scale in others:
+            scales = _scale_byte(scale)
+            error = _error(values, scales, half, room)
+            best = torch.where(error < least, scales, best)
+            least = torch.minimum(error, least)
+    codes = (values / scale_of(best)).floor_().clamp_(-half, half - 1)
+    return codes.add_(half).to(torch.uint8), best
+
+
+def _error(values: Tensor, scales: Tensor, half: int, room: Tensor) -> Tensor:
+    """Return the squared error ``(..., 1)`` at some scales; ``room`` is like the values."""
+    step = scale_of(scales)
+    torch.div(values, step, out=room).floor_().clamp_(-half, half - 1)
+    room.add_(0.5).mul_(step).sub_(values)
+    return room.square_().sum(dim=-1, keepdim=True)
 
 
 def _scale_byte(scale: Tensor) -> Tensor:
