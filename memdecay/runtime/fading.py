@@ -11,8 +11,9 @@ from torch import Tensor
 
 from memdecay.runtime.precision.layout import Layout, Move
 
-_BISECTION_STEPS = 40
 _LOG_PRICE_RANGE = (-40.0, 60.0)
+_BISECTION_STEPS = 26
+"""Down to differences between prices that float32 no longer tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +82,18 @@ def plan_fading(
 
 @dataclass(frozen=True, slots=True)
 class _Choices:
-    """What each token may become; choice 0 is to be forgotten, choice k the k-th step."""
+    """What each token may become; choice 0 is to be forgotten, choice k the k-th step.
+
+    Attributes:
+        log_worth: ``(batch, kept)``.
+        noises: What each choice loses, ``(choices,)``.
+        costs: What each choice costs a token, ``(batch, kept, choices)``; infinite where it is
+            not allowed.
+    """
 
     log_worth: Tensor
+    noises: Tensor
     costs: Tensor
-    log_noises: Tensor
-    is_allowed: Tensor
 
     @classmethod
     def of(
@@ -111,18 +118,17 @@ class _Choices:
         if is_unforgettable is not None:
             is_allowed &= ~is_unforgettable[..., None] | (choice > 0)
         is_allowed &= ~is_protected[..., None] | (choice == present[:, None])
-        return cls(log_worth, costs, noises.log(), is_allowed)
+        return cls(log_worth, noises, torch.where(is_allowed, costs, math.inf))
 
     def at(self, log_price: float) -> Tensor:
         """Return the best choice of each token at a price, ``(batch, kept)``, int64."""
         # Loss over price, so that neither over- nor underflows: exp(worth - price) * noise + cost.
-        relative = (self.log_worth - log_price).clamp(-80.0, 80.0)
-        loss = torch.exp(relative[..., None] + self.log_noises) + self.costs
-        return loss.masked_fill(~self.is_allowed, math.inf).argmin(dim=-1)
+        relative = (self.log_worth - log_price).clamp_(-80.0, 80.0).exp_()
+        return torch.addcmul(self.costs, relative[..., None], self.noises).argmin(dim=-1)
 
     def cost(self, chosen: Tensor) -> float:
         """Return the mean cost of a row."""
-        return float(self.costs[chosen].sum(dim=1).mean())
+        return float(self.costs.gather(2, chosen[..., None]).sum(dim=1).mean())
 
 
 def _lowest_price(choices: _Choices, budget: float) -> float:
