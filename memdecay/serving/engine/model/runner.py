@@ -18,6 +18,7 @@ from memdecay.runtime.forward_call import ForwardCall
 from memdecay.runtime.observer import AttentionFunction, wrap_attention
 from memdecay.runtime.packed_attention import is_replaceable
 from memdecay.runtime.transcript import TokenTable
+from memdecay.serving.engine.model.few_rows import few_rows_fast
 from memdecay.serving.engine.model.memory import SessionMemory
 from memdecay.serving.engine.model.row_batch import RowBatch
 
@@ -59,6 +60,7 @@ class ModelRunner:
         decoder = find_decoder(self._llm.model)
         with ExitStack() as stack:
             stack.enter_context(wrap_attention(decoder, self._attend))
+            stack.enter_context(few_rows_fast(self._llm.model))
             if self._tagger_layer is not None:
                 layer = decoder_layers(decoder)[self._tagger_layer]
                 stack.callback(layer.register_forward_hook(self._capture).remove)
