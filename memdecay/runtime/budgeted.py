@@ -62,7 +62,7 @@ class BudgetedLayers(Cache):  # type: ignore[misc]
         """Most bytes of buffers at one time since the last reset.
 
         Old and new buffers both count while one is copied into the other. The scratch copy of
-        one layer's keys or values during an eviction does not.
+        one layer's keys and values during an eviction does not.
         """
         return self._bytes.peak_bytes
 

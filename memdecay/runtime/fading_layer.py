@@ -128,8 +128,10 @@ class FadingLayer(EvictingLayer):
         return self.keys[own][:, :, transfer.places], self.values[own][:, :, transfer.places]
 
     def packed(self, transfer: Transfer) -> Pool:
-        """Return tokens that are packed, as they stand now."""
+        """Return tokens that are packed, as they stand now; all of a step's are not copied."""
         pool = self._pools[transfer.from_bits].at_rows(transfer.rows)
+        if len(transfer.places) == pool.num_tokens:
+            return pool
         return pool.pick(transfer.places.unsqueeze(0))
 
     def move(

@@ -126,9 +126,12 @@ class EvictingLayer(CacheLayerMixin):  # type: ignore[misc]
         """
         with bookkeeping():
             num_keep = indices.shape[1]
+            buffers = self._allocated()
+            # A copy first: the old and the new places overlap.
+            kept = pick_tokens(*buffers, indices.to(buffers[0].device))
             self._buffers = tuple(  # type: ignore[assignment]
-                _keep_in(buffer, indices.to(buffer.device), self._room_after(num_keep))
-                for buffer in self._allocated()
+                _filled(buffer, states, self._room_after(num_keep))
+                for buffer, states in zip(buffers, kept, strict=True)
             )
             self.num_buffered = num_keep
             self._show_kept()
@@ -227,10 +230,8 @@ def _room_like(states: Tensor, length: int, dtype: torch.dtype) -> Tensor:
     return states.new_empty((batch_size, num_heads, length, head_dim), dtype=dtype)
 
 
-def _keep_in(buffer: Tensor, indices: Tensor, length: int) -> Tensor:
-    """Gather the kept tokens into this buffer, or into another if it is not ``length`` long."""
-    # A copy first: the old and the new places overlap.
-    kept = pick_tokens(buffer, indices)
+def _filled(buffer: Tensor, states: Tensor, length: int) -> Tensor:
+    """Fill this buffer with states, or another if it is not ``length`` tokens long."""
     target = buffer if buffer.shape[2] == length else _room_like(buffer, length, buffer.dtype)
-    target[:, :, : indices.shape[1]].copy_(kept)
+    target[:, :, : states.shape[2]].copy_(states)
     return target

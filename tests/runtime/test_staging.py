@@ -15,6 +15,7 @@ from memdecay.runtime.attach import attach
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.config import FadingConfig
 from memdecay.runtime.invariants import check_invariants
+from memdecay.runtime.precision.transfer import Transfer
 
 from .reference import make_cache, random_ids, tiny_llama
 
@@ -139,3 +140,19 @@ def test_nothing_is_packed_ahead_without_a_share_for_it() -> None:
 def test_the_share_has_a_range(share: float) -> None:
     with pytest.raises(ValueError, match="staging_share must be from 0 to below 1"):
         FadingConfig(staging_share=share)
+
+
+def test_packed_tokens_that_all_stay_at_a_step_are_not_copied() -> None:
+    driver = Driver()
+    driver.feed(80)
+    driver.feed(40)
+    layer = driver.cache.layers[0]
+    bits, first, stop = next(part for part in layer.layout.ranges() if part[1] < part[2])
+    pool = layer._pools[bits]
+
+    stays = layer.packed(Transfer(0, bits, bits, first, torch.arange(stop - first)))
+    goes = layer.packed(Transfer(0, bits, bits, first, torch.arange(1, stop - first)))
+
+    assert stays.keys.data_ptr() == pool.keys.data_ptr()
+    assert torch.equal(goes.keys, pool.keys[:, :, 1:])
+    assert torch.equal(goes.values, pool.values[:, :, 1:])

@@ -72,7 +72,7 @@ class Pool:
 
     def pick(self, indices: Tensor) -> Pool:
         """Return these tokens of each row, ``indices`` of shape ``(batch, n)``, int64."""
-        return Pool(pick_tokens(self.keys, indices), pick_tokens(self.values, indices))
+        return Pool(*pick_tokens(self.keys, self.values, indices))
 
     def rows(self, rows: Tensor) -> Pool:
         """Return these rows, ``rows`` of shape ``(new_batch,)``, int64."""

@@ -29,9 +29,10 @@ def test_each_row_gives_its_own_tokens(
     states = torch.randint(0, 200, (batch_size, num_heads, 6, 5), generator=generator).to(dtype)
     indices = torch.randint(0, 6, (batch_size, num_picked), generator=generator)
 
-    picked = pick_tokens(states, indices)
+    keys, values = pick_tokens(states, states[..., :3], indices)
 
-    assert torch.equal(picked, gathered(states, indices))
+    assert torch.equal(keys, gathered(states, indices))
+    assert torch.equal(values, gathered(states[..., :3], indices))
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2])
@@ -40,4 +41,4 @@ def test_a_view_of_a_larger_tensor_will_do(dim: int) -> None:
     states = whole.narrow(dim, 1, 2)
     indices = torch.tensor([[1, 0, 1]]).expand(states.shape[0], -1)
 
-    assert torch.equal(pick_tokens(states, indices), gathered(states, indices))
+    assert torch.equal(pick_tokens(states, states, indices)[1], gathered(states, indices))
