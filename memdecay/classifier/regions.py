@@ -79,13 +79,19 @@ def _half_life(tokens: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RegionTable:
-    """Initial score and decay factor of every region."""
+    """Initial score and decay factor of every region.
 
-    system_instruction: RegionDecay = field(default=RegionDecay(100.0, 0.0))
-    key_decision: RegionDecay = field(default=RegionDecay(10.0, _half_life(4096)))
-    tool_summary: RegionDecay = field(default=RegionDecay(5.0, _half_life(2048)))
-    recent_dialogue: RegionDecay = field(default=RegionDecay(2.0, _half_life(1024)))
-    ordinary_context: RegionDecay = field(default=RegionDecay(1.0, _half_life(512)))
+    The defaults are fitted to the attention that SmolLM2's tokens get on recorded agent runs, on
+    top of what foresight tells, see docs/regions.md: decisions are looked at much and for a while,
+    tool results as long as a run lasts, instructions little. These never fade nonetheless: little
+    attention is no leave to forget the task, and it costs next to nothing.
+    """
+
+    system_instruction: RegionDecay = field(default=RegionDecay(1.6, 0.0))
+    key_decision: RegionDecay = field(default=RegionDecay(7.7, _half_life(1000)))
+    tool_summary: RegionDecay = field(default=RegionDecay(6.6, 0.0))
+    recent_dialogue: RegionDecay = field(default=RegionDecay(3.1, _half_life(7800)))
+    ordinary_context: RegionDecay = field(default=RegionDecay(1.0, _half_life(1300)))
 
     def __getitem__(self, region: Region) -> RegionDecay:
         """Return the row of a region."""

@@ -12,7 +12,7 @@ from memdecay.classifier.propagation import (
 )
 from memdecay.classifier.regions import Region, RegionTable
 
-SCORES = initial_scores_tensor(RegionTable())
+SCORES = torch.tensor([100.0, 10.0, 5.0, 2.0, 1.0])
 
 
 def one_hot(regions: list[Region]) -> torch.Tensor:
@@ -81,3 +81,9 @@ def test_strength_never_exceeds_importance() -> None:
 def test_bad_settings_are_refused(radius: int, attenuation: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PropagationConfig(radius, attenuation)
+
+
+def test_initial_scores_are_the_table_s_in_the_regions_order() -> None:
+    table = RegionTable()
+    scores = initial_scores_tensor(table)
+    assert scores.tolist() == pytest.approx([table[region].initial_score for region in Region])

@@ -25,14 +25,21 @@ def test_unknown_label_is_refused_with_the_known_ones() -> None:
         Region.from_label("chat")
 
 
-def test_default_scores_fall_from_system_to_ordinary() -> None:
-    assert RegionTable().initial_scores == (100.0, 10.0, 5.0, 2.0, 1.0)
+def test_default_scores_rank_decisions_first_and_ordinary_context_last() -> None:
+    scores = RegionTable().initial_scores
+    assert max(scores) == scores[Region.KEY_DECISION]
+    assert min(scores) == scores[Region.ORDINARY_CONTEXT] == 1.0
 
 
-def test_default_decay_is_zero_for_system_and_fastest_for_ordinary() -> None:
-    decays = RegionTable().decays
-    assert decays[Region.SYSTEM_INSTRUCTION] == 0.0
-    assert max(decays) == decays[Region.ORDINARY_CONTEXT]
+def test_default_instructions_never_fade_and_decisions_outlive_ordinary_context() -> None:
+    table = RegionTable()
+    assert table.system_instruction.decay == 0.0
+    for age in (0, 1_000, 4_000):
+        decision, ordinary = (
+            row.initial_score * math.exp(-row.decay * age)
+            for row in (table.key_decision, table.ordinary_context)
+        )
+        assert decision > ordinary
 
 
 def test_half_life_halves_the_score() -> None:
@@ -51,7 +58,7 @@ def test_table_survives_a_round_trip_through_plain_data() -> None:
 
 def test_region_left_out_keeps_its_default() -> None:
     table = RegionTable.from_dict({"tool_summary": {"decay": 0.25}})
-    assert table.tool_summary == RegionDecay(5.0, 0.25)
+    assert table.tool_summary == RegionDecay(RegionTable().tool_summary.initial_score, 0.25)
     assert table.key_decision == RegionTable().key_decision
 
 

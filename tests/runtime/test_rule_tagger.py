@@ -150,7 +150,10 @@ def test_a_changed_past_is_tagged_anew(llm: LanguageModel) -> None:
     assert regions_in_cache(session) == first
 
 
-@pytest.mark.parametrize(("tagger", "keeps_instructions"), [(RuleTagger(), True), (None, False)])
+@pytest.mark.parametrize(
+    ("tagger", "keeps_instructions"),
+    [(RuleTagger(RegionTable(system_instruction=RegionDecay(100.0, 0.0))), True), (None, False)],
+)
 def test_instructions_outlive_newer_text(
     llm: LanguageModel, tagger: RuleTagger | None, keeps_instructions: bool
 ) -> None:
