@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -191,14 +192,26 @@ class FadingLayer(EvictingLayer):
         """Unpack the packed tokens and put those at full precision behind them."""
         if not self._pools:
             return super().dense(dtype)
-        batch_size, num_heads, _, key_dim = self.keys.shape
-        shape = (batch_size, num_heads, self.num_kept)
-        keys = self.keys.new_empty((*shape, key_dim), dtype=dtype)
-        values = self.values.new_empty((*shape, self.values.shape[3]), dtype=dtype)
+        keys, values = self._around(self.keys, dtype), self._around(self.values, dtype)
         unpack_into(keys, values, self._parts())
-        keys[:, :, self.layout.num_faded :].copy_(self.keys)
-        values[:, :, self.layout.num_faded :].copy_(self.values)
         return keys, values
+
+    def _dense_keys(self, dtype: torch.dtype) -> Tensor:
+        keys = self._around(self.keys, dtype)
+        unpack_into(keys, None, self._parts())
+        return keys
+
+    def _dense_values(self, dtype: torch.dtype) -> Tensor:
+        values = self._around(self.values, dtype)
+        unpack_into(None, values, self._parts())
+        return values
+
+    def _around(self, exact: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return room for the packed tokens with those at full precision behind it."""
+        batch_size, num_heads, num_exact, width = exact.shape
+        states = exact.new_empty((batch_size, num_heads, self.num_kept, width), dtype=dtype)
+        states[:, :, self.num_kept - num_exact :].copy_(exact)
+        return states
 
     def _shown_to(self, key_states: Tensor) -> tuple[Tensor, Tensor]:
         is_single = key_states.shape[2] == 1
@@ -208,7 +221,8 @@ class FadingLayer(EvictingLayer):
             return super()._shown_to(key_states)
         dtype = key_states.dtype
         mixed = MixedStates(self._parts(), self.keys, self.values)
-        return PackedStates.pair(mixed, Unpacking(lambda: self.dense(dtype)), dtype)
+        unpacking = Unpacking(partial(self._dense_keys, dtype), partial(self._dense_values, dtype))
+        return PackedStates.pair(mixed, unpacking, dtype)
 
     def _mark_of(self, key_states: Tensor) -> tuple[int, torch.Size]:
         if isinstance(key_states, PackedStates):

@@ -35,19 +35,28 @@ class MixedStates:
 
 
 class Unpacking:
-    """Unpacks a layer's keys and values when asked for the first time.
+    """Unpacks a layer's keys or values when asked for them for the first time.
 
     Args:
-        unpack: Gives keys and values of all tokens.
+        unpack_keys: Gives the keys of all tokens.
+        unpack_values: Gives their values.
     """
 
-    def __init__(self, unpack: Callable[[], tuple[Tensor, Tensor]]) -> None:
-        self._unpack = unpack
+    def __init__(
+        self, unpack_keys: Callable[[], Tensor], unpack_values: Callable[[], Tensor]
+    ) -> None:
+        self._unpack_keys = unpack_keys
+        self._unpack_values = unpack_values
 
     @cached_property
-    def states(self) -> tuple[Tensor, Tensor]:
-        """Keys and values of all tokens."""
-        return self._unpack()
+    def keys(self) -> Tensor:
+        """Keys of all tokens."""
+        return self._unpack_keys()
+
+    @cached_property
+    def values(self) -> Tensor:
+        """Values of all tokens."""
+        return self._unpack_values()
 
 
 class PackedStates(Tensor):
@@ -89,7 +98,7 @@ class PackedStates(Tensor):
 
     def unpacked(self) -> Tensor:
         """Return the keys or values of all tokens, unpacked."""
-        return self._unpacking.states[self._place]
+        return self._unpacking.values if self._place else self._unpacking.keys
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]  # torch calls it on the class.

@@ -202,6 +202,22 @@ def test_whatever_else_is_done_with_packed_states_is_done_with_the_unpacked() ->
     assert not isinstance(keys + 0, PackedStates)
 
 
+def test_values_stay_packed_where_only_keys_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = faded()
+    unpacked: list[str] = []
+
+    def note(keys: Tensor | None, values: Tensor | None, _parts: object) -> None:
+        unpacked.extend(name for name, own in (("k", keys), ("v", values)) if own is not None)
+
+    monkeypatch.setattr(fading_layer, "unpack_into", note)
+    keys, values = hand_out(cache)
+
+    assert (keys + 0).shape == (keys + 1).shape
+    assert unpacked == ["k"]
+    assert (values + 0).shape == values.shape
+    assert unpacked == ["k", "v"]
+
+
 def test_a_cache_knows_the_packed_states_it_gave_last() -> None:
     cache = faded()
     first, _ = hand_out(cache)

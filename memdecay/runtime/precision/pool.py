@@ -54,21 +54,30 @@ class Pool:
         return keys, values
 
     def decode_into(
-        self, keys: Tensor, values: Tensor, tier: Tier, basis: KeyBasis, rotation: Rotation
+        self,
+        keys: Tensor | None,
+        values: Tensor | None,
+        tier: Tier,
+        basis: KeyBasis,
+        rotation: Rotation,
     ) -> None:
         """Write keys and values into tensors ``(batch, heads, n, head_dim)`` of any dtype.
+
+        None in place of one leaves it packed.
 
         Runs of tokens go through all steps one after the other: what one step wrote is still in
         the processor's cache when the next one reads it.
         """
-        key_synthesis = tier.key.synthesis(keys.device)
-        run = self.num_tokens if keys.is_cuda else _TOKENS_AT_ONCE
+        key_synthesis = tier.key.synthesis(self.keys.device)
+        run = self.num_tokens if self.keys.is_cuda else _TOKENS_AT_ONCE
         for start in range(0, self.num_tokens, run):
             part = slice(start, start + run)
-            stored = tier.key.dequantize(self.keys[:, :, part])
-            turned = rotation.at(start, start + run).turn(basis.out_of(stored, key_synthesis))
-            keys[:, :, part].copy_(turned)
-            values[:, :, part].copy_(tier.value.decode(self.values[:, :, part]))
+            if keys is not None:
+                stored = tier.key.dequantize(self.keys[:, :, part])
+                turned = rotation.at(start, start + run).turn(basis.out_of(stored, key_synthesis))
+                keys[:, :, part].copy_(turned)
+            if values is not None:
+                values[:, :, part].copy_(tier.value.decode(self.values[:, :, part]))
 
     def pick(self, indices: Tensor) -> Pool:
         """Return these tokens of each row, ``indices`` of shape ``(batch, n)``, int64."""

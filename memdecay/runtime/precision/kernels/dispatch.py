@@ -59,20 +59,26 @@ def attend_mixed(
     return attended.join(reference.attend_exact(query, exact.keys, exact.values, scale, exact_bias))
 
 
-def unpack_into(keys: Tensor, values: Tensor, parts: Sequence[PackedPart]) -> None:
+def unpack_into(keys: Tensor | None, values: Tensor | None, parts: Sequence[PackedPart]) -> None:
     """Unpack tokens into the front of tensors, in the order of the parts.
 
     Args:
-        keys: Gets the keys, ``(batch, heads, all tokens, key_dim)``.
-        values: Gets the values, ``(batch, heads, all tokens, value_dim)``.
+        keys: Gets the keys, ``(batch, heads, all tokens, key_dim)``; None leaves them packed.
+        values: Gets the values, ``(batch, heads, all tokens, value_dim)``; or None.
         parts: The packed tokens.
     """
-    is_fast = keys.dtype == values.dtype == torch.float32 and keys.device.type == "cpu"
-    if is_fast and keys.is_contiguous() and values.is_contiguous() and find_kernel(keys.device):
+    targets = [states for states in (keys, values) if states is not None]
+    if all(map(_is_plain, targets)) and find_kernel(torch.device("cpu")):
         from memdecay.runtime.precision.kernels.cpu.unpack import unpack_into
 
         return unpack_into(keys, values, parts)
     return reference.unpack_into(keys, values, parts)
+
+
+def _is_plain(states: Tensor) -> bool:
+    """Tell whether the CPU's kernel can write there."""
+    is_float = states.dtype == torch.float32 and states.device.type == "cpu"
+    return is_float and states.is_contiguous()
 
 
 def find_kernel(device: torch.device) -> AttendPacked | None:

@@ -56,12 +56,19 @@ def attend_exact(
     )
 
 
-def unpack_into(keys: Tensor, values: Tensor, parts: Sequence[PackedPart]) -> None:
-    """Unpack tokens into the front of tensors ``(batch, heads, all tokens, dim)``, part by part."""
+def unpack_into(keys: Tensor | None, values: Tensor | None, parts: Sequence[PackedPart]) -> None:
+    """Unpack tokens into the front of tensors ``(batch, heads, all tokens, dim)``, part by part.
+
+    None in place of keys or values leaves them packed.
+    """
     first = 0
     for part in parts:
         own = slice(first, first + part.num_tokens)
         part.pool.decode_into(
-            keys[:, :, own], values[:, :, own], part.tier, part.basis, part.rotation
+            None if keys is None else keys[:, :, own],
+            None if values is None else values[:, :, own],
+            part.tier,
+            part.basis,
+            part.rotation,
         )
         first += part.num_tokens

@@ -165,6 +165,19 @@ def test_tokens_are_unpacked_as_by_torch(
     torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_keys_or_values_may_stay_packed(dtype: torch.dtype) -> None:
+    parts = random_parts([(4, 40), (2, 33)])
+    keys, values, both_keys, both_values = torch.full((4, 1, 2, 75, 64), 7.0, dtype=dtype)
+
+    dispatch.unpack_into(keys, None, parts)
+    dispatch.unpack_into(None, values, parts)
+
+    dispatch.unpack_into(both_keys, both_values, parts)
+    assert torch.equal(keys, both_keys)
+    assert torch.equal(values, both_values)
+
+
 def test_tokens_are_unpacked_into_low_precision_too() -> None:
     parts = random_parts([(4, 40)])
     ours = torch.zeros(2, 1, 2, 40, 64, dtype=torch.bfloat16)

@@ -34,6 +34,7 @@ def unpack_blocks(
     scales: Floats,
     unpacked_keys: Floats,
     unpacked_values: Floats,
+    num_all: int,
     first_token: int,
 ) -> None:
     """Unpack some blocks of tokens; a piece of work is a block of one head of one row.
@@ -53,14 +54,15 @@ def unpack_blocks(
         value_parts: As there.
         synthesis: As there.
         scales: As there.
-        unpacked_keys: Gets the keys, ``(batch, heads, all tokens, key_dim)``.
-        unpacked_values: Gets the values, ``(batch, heads, all tokens, value_dim)``.
+        unpacked_keys: Gets the keys, ``(batch, heads, all tokens, key_dim)``; empty if they
+            shall stay packed.
+        unpacked_values: Gets the values, ``(batch, heads, all tokens, value_dim)``; or empty.
+        num_all: How many tokens all are.
         first_token: Place of the part's first token among all.
     """
     _, num_heads, num_tokens, _ = keys.shape
-    num_all, key_dim = unpacked_keys.shape[2:]
     num_blocks = (num_tokens + BLOCK - 1) // BLOCK
-    key_lanes = basis.shape[1]
+    _, key_lanes, key_dim = basis.shape
     value_lanes, value_dim = synthesis.shape
     numbers = np.zeros(BLOCK * max(key_lanes, value_lanes), dtype=np.float32)
     block = np.zeros(BLOCK * max(key_dim, value_dim), dtype=np.float32)
@@ -73,18 +75,20 @@ def unpack_blocks(
         source = owner * num_tokens + token
         target = owner * num_all + first_token + token
         count = min(BLOCK, num_tokens - token)
-        unpack_keys(
-            keys, source * keys.shape[3], keys.shape[3], count, key_parts, scales,
-            basis, head * key_lanes * key_dim, key_lanes, mean, head * key_dim, key_dim,
-            cos, sin, row * angles_row + token * half, half, numbers, block,
-        )  # fmt: skip
-        _copy(block, unpacked_keys, target * key_dim, count * key_dim)
-        dequantize(
-            values, source * values.shape[3], values.shape[3], count, value_parts, scales,
-            numbers, value_lanes,
-        )  # fmt: skip
-        project(numbers, count, value_lanes, synthesis, 0, nothing, 0, value_dim, block)
-        _copy(block, unpacked_values, target * value_dim, count * value_dim)
+        if unpacked_keys.size:
+            unpack_keys(
+                keys, source * keys.shape[3], keys.shape[3], count, key_parts, scales,
+                basis, head * key_lanes * key_dim, key_lanes, mean, head * key_dim, key_dim,
+                cos, sin, row * angles_row + token * half, half, numbers, block,
+            )  # fmt: skip
+            _copy(block, unpacked_keys, target * key_dim, count * key_dim)
+        if unpacked_values.size:
+            dequantize(
+                values, source * values.shape[3], values.shape[3], count, value_parts, scales,
+                numbers, value_lanes,
+            )  # fmt: skip
+            project(numbers, count, value_lanes, synthesis, 0, nothing, 0, value_dim, block)
+            _copy(block, unpacked_values, target * value_dim, count * value_dim)
 
 
 @njit(nogil=True, cache=True)
