@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from unittest.mock import Mock
 
+import openai
 import pytest
 import uvicorn
 from starlette.testclient import TestClient
@@ -79,6 +80,48 @@ def test_claimed_length_is_refused_before_the_body_comes() -> None:
     with running_server(FakeEngine(), ServerConfig(max_body_bytes=4096)) as server:
         answer = post(server.port, b"", "Content-Length: 5000")
     assert answer.startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize("is_claimed", [True, False])
+def test_client_that_sends_ten_megabytes_before_it_reads_gets_the_refusal(
+    is_claimed: bool,
+) -> None:
+    size = 10_000_000
+    header = f"Content-Length: {size}" if is_claimed else "Transfer-Encoding: chunked"
+    content = b" " * size if is_claimed else b"%x\r\n" % size + b" " * size + b"\r\n0\r\n\r\n"
+    with running_server(FakeEngine()) as server:
+        answer = post(server.port, content, header)
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert b"body_too_large" in answer
+
+
+def test_openai_client_is_told_that_its_body_is_too_large() -> None:
+    with running_server(FakeEngine()) as server:
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+        with pytest.raises(openai.APIStatusError, match="longer than the 8388608 bytes") as caught:
+            client.chat.completions.create(
+                model="fake", messages=[{"role": "user", "content": "a" * 10_000_000}]
+            )
+    assert caught.value.status_code == 413
+
+
+def test_body_without_end_is_not_read_forever() -> None:
+    config = ServerConfig(max_body_bytes=4096, body_timeout_s=0.3, shutdown_timeout_s=1.0)
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9999999\r\n\r\n"
+    with (
+        running_server(FakeEngine(), config) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection,
+    ):
+        connection.sendall(head.encode())
+        with pytest.raises(OSError, match=r"reset|pipe"):
+            send_forever(connection)
+
+
+def send_forever(connection: socket.socket) -> None:
+    """Send bytes one by one."""
+    while True:
+        connection.sendall(b" ")
+        time.sleep(0.01)
 
 
 def test_body_that_does_not_come_is_given_up() -> None:

@@ -3,15 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memdecay.serving.api.errors import ApiError
 
+_SILENCE_S = 1.0
+_DISCARDED_SHARE = 8
+"""Of a body that is refused, so many times what would be allowed is read on."""
+
 
 class _GoneError(Exception):
     """The client went before its body was here."""
+
+
+class _Body:
+    """A body as it comes."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.is_whole = False
+
+    async def part(self) -> bytes:
+        """Return the next bytes.
+
+        Raises:
+            _GoneError: The client has gone.
+        """
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise _GoneError
+        self.is_whole = not message.get("more_body", False)
+        part: bytes = message.get("body", b"")
+        return part
 
 
 class BodyLimit:
@@ -33,12 +59,13 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        body = _Body(receive)
         try:
             self._check_claim(Headers(scope=scope).get("content-length"))
             async with asyncio.timeout(self._timeout_s):
-                body = await self._read(receive)
+                content = await self._read(body)
         except ApiError as error:
-            await error.response()(scope, receive, send)
+            await self._refuse(error, body, scope, receive, send)
         except TimeoutError:
             too_slow = ApiError(
                 408,
@@ -49,23 +76,44 @@ class BodyLimit:
         except _GoneError:
             return
         else:
-            await self._app(scope, _replay(body, receive), send)
+            await self._app(scope, _replay(content, receive), send)
 
     def _check_claim(self, length: str | None) -> None:
         if length is not None and length.isdecimal() and int(length) > self._max_bytes:
             raise self._too_long()
 
-    async def _read(self, receive: Receive) -> bytes:
-        body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise _GoneError
-            body += message.get("body", b"")
-            if len(body) > self._max_bytes:
+    async def _read(self, body: _Body) -> bytes:
+        content = bytearray()
+        while not body.is_whole:
+            content += await body.part()
+            if len(content) > self._max_bytes:
                 raise self._too_long()
-            if not message.get("more_body", False):
-                return bytes(body)
+        return bytes(content)
+
+    async def _refuse(
+        self, error: ApiError, body: _Body, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer at once, but read on before the connection is closed.
+
+        A client that still sends when its connection is closed gets an error of the network's
+        instead of the answer.
+        """
+
+        async def send_open(message: Message) -> None:
+            is_body = message["type"] == "http.response.body"
+            await send({**message, "more_body": True} if is_body else message)
+
+        await error.response()(scope, receive, send_open)
+        with suppress(TimeoutError, _GoneError):
+            async with asyncio.timeout(self._timeout_s):
+                await self._discard(body)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _discard(self, body: _Body) -> None:
+        num_bytes = 0
+        while not body.is_whole and num_bytes <= _DISCARDED_SHARE * self._max_bytes:
+            async with asyncio.timeout(_SILENCE_S):
+                num_bytes += len(await body.part())
 
     def _too_long(self) -> ApiError:
         return ApiError(

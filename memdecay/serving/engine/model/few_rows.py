@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +35,7 @@ def few_rows_fast(model: nn.Module) -> Iterator[None]:
         yield
 
 
-def _is_plain(module: nn.Module) -> bool:
+def _is_plain(module: nn.Module) -> TypeGuard[nn.Linear]:
     if type(module) is not nn.Linear or "forward" in vars(module):
         return False
     return module.weight.device.type == "cpu" and module.weight.dtype == torch.float32
