@@ -116,7 +116,7 @@ def _gauges(stats: EngineStats) -> Iterator[Metric]:
         "Bytes of the KV memory: as allocated, promised to sessions, and filled with tokens.",
         "kind",
         {
-            "allocated": device.limit_bytes or device.used_bytes,
+            "allocated": device.used_bytes,
             "reserved": stats.reserved_bytes,
             "occupied": stats.occupied_bytes,
         },

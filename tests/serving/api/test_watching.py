@@ -46,7 +46,9 @@ def test_metrics_tell_regions_and_tiers(client: TestClient) -> None:
     evicted = (("region", "ordinary_context"),)
     assert found["memdecay:evicted_tokens_total", evicted] == 60
     assert found["memdecay:region_tokens", (("region", "key_decision"),)] == 4
-    assert found["memdecay:kv_cache_bytes", (("kind", "reserved"),)] == 512
+    kinds = {"allocated": 256, "reserved": 512, "occupied": 128}
+    for kind, num_bytes in kinds.items():
+        assert found["memdecay:kv_cache_bytes", (("kind", kind),)] == num_bytes
     assert found["memdecay:tier_limit_bytes", (("tier", "cpu"),)] == 4096
     assert ("memdecay:tier_limit_bytes", (("tier", "disk"),)) not in found
 
