@@ -199,9 +199,8 @@ class EngineCore:
             return True
         session.is_running = True
         self.counters.prompt_tokens += beginning.num_prompt_tokens
-        if beginning.origin == "session":
-            self.counters.cached_tokens += beginning.num_cached_tokens
-        elif was_known:
+        self.counters.cached_tokens += beginning.num_cached_tokens
+        if beginning.origin != "session" and was_known:
             self.counters.recomputed += 1
         turn.begin(beginning, self._clock())
         self.reading.append(turn)

@@ -110,7 +110,8 @@ class EngineStats:
         prefix_cache: Sessions' beginnings that are shared within a tenant.
         evicted_tokens_total: Evicted tokens by region name.
         prompt_tokens_total: Tokens of prompts.
-        cached_tokens_total: How many of them were not run again, thanks to the own session.
+        cached_tokens_total: How many of them were not run again, thanks to the own session or a
+            shared prefix.
         prefix_queries_total: Tokens looked up in the prefix cache.
         prefix_hits_total: How many of them were found there.
         generated_tokens_total: Tokens of answers.

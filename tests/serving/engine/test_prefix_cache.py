@@ -194,6 +194,7 @@ def test_system_messages_that_begin_alike_share_the_blocks_of_their_beginning(
     with rig(llm, tagger, cache=WIDE, prefix_cache_bytes=10**8) as engine:
         first, second = begin_with(engine, *words)
         assert (first.started.num_cached_tokens, second.started.num_cached_tokens) == (0, 32)
+        assert engine.core.counters.cached_tokens == 32
         pool = engine.core.parts.prefixes._pool
         assert max(block.num_holders for block in pool) >= 3
         logits = engine.logits[words[1]]

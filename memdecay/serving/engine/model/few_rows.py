@@ -30,7 +30,7 @@ def few_rows_fast(model: nn.Module) -> Iterator[None]:
     with ExitStack() as stack:
         for module in model.modules():
             if _is_plain(module):
-                module.forward = partial(_forward, module)
+                module.forward = partial(_forward, module)  # type: ignore[method-assign]
                 stack.callback(delattr, module, "forward")
         yield
 
