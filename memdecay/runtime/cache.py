@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PretrainedConfig
 
-from memdecay.classifier.regions import NUM_REGIONS, Region, RegionTable
+from memdecay.classifier.regions import NUM_REGIONS, UNTAGGED_TABLE, Region, RegionTable
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.eviction import choose_kept
 from memdecay.runtime.fading_cache import FadingCache
@@ -72,7 +72,7 @@ class DecayCache(FadingCache):
         self.config = config
         self._template_ids = torch.tensor(tuple(template_ids), dtype=torch.int64)
         self.policy = make_policy(config)
-        self.region_table = region_table or RegionTable()
+        self.region_table = region_table or UNTAGGED_TABLE
         faded = FadedPositions(frequencies or RotaryFrequencies.none()) if self.fades else None
         layers = make_layers(model_config, self._layer_maker(faded))
         super().__init__(layers, config.budget_tokens if self.policy.evicts else None, faded)

@@ -2,7 +2,13 @@ import math
 
 import pytest
 
-from memdecay.classifier.regions import REGION_LABELS, Region, RegionDecay, RegionTable
+from memdecay.classifier.regions import (
+    REGION_LABELS,
+    UNTAGGED_TABLE,
+    Region,
+    RegionDecay,
+    RegionTable,
+)
 
 
 def test_regions_stand_in_the_documented_order() -> None:
@@ -75,3 +81,9 @@ def test_region_left_out_keeps_its_default() -> None:
 def test_bad_table_is_refused(data: dict[str, dict[str, float]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         RegionTable.from_dict(data)
+
+
+def test_untagged_tokens_fade_faster_than_tagged_ordinary_ones() -> None:
+    untagged, tagged = UNTAGGED_TABLE.ordinary_context, RegionTable().ordinary_context
+    assert untagged.decay > tagged.decay
+    assert untagged.initial_score == tagged.initial_score
