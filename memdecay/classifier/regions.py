@@ -149,4 +149,4 @@ _DEFAULT_TABLE = RegionTable()
 
 UNTAGGED_TABLE = RegionTable(ordinary_context=RegionDecay(1.0, _half_life(512)))
 """For a cache whose tokens nobody tags: age alone tells them apart, and a shorter half-life serves
-best there: 0.82 and 0.87 of the KL with the default on two recorded runs, an eighth of the bytes."""
+best there: 0.82 and 0.87 of the KL with the default, an eighth of the bytes, two recorded runs."""

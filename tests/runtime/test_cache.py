@@ -6,7 +6,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from memdecay.classifier.errors import BudgetError, ConfigError
-from memdecay.classifier.regions import NUM_REGIONS, Region, RegionTable
+from memdecay.classifier.regions import NUM_REGIONS, UNTAGGED_TABLE, Region
 from memdecay.runtime.cache import DecayCache
 from tests.runtime.reference import Twin, left_padded_mask, make_cache, random_ids, tiny_llama
 
@@ -178,7 +178,7 @@ def test_tags_reach_kept_tokens_by_logical_position_and_may_be_revised() -> None
     cache.set_tags(8, torch.tensor([[1.0, 2.0, 3.0, 4.0]]), probs)
     cache.set_tags(11, torch.tensor([[9.0]]), one_hot(Region.TOOL_SUMMARY))
 
-    slots, table = cache.slots, RegionTable()
+    slots, table = cache.slots, UNTAGGED_TABLE
     ordinary = table.ordinary_context
     assert slots.importance[0].tolist() == [1.0, 1.0, 3.0, 9.0, 1.0, 1.0, 1.0, 1.0]
     assert slots.regions[0, 2:5].tolist() == [1, 2, 4]

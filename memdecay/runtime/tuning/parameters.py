@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memdecay.classifier.region_settings import RegionSettings
-from memdecay.classifier.regions import NUM_REGIONS, Region, RegionTable
+from memdecay.classifier.regions import NUM_REGIONS, UNTAGGED_TABLE, Region, RegionTable
 from memdecay.runtime.config import FeedbackConfig
 
 FITTED_REGIONS = tuple(region for region in Region if region is not Region.ORDINARY_CONTEXT)
@@ -60,6 +60,6 @@ def without_regions(base: RegionSettings) -> RegionSettings:
 
     Every region is scored as ordinary context and weighs nothing.
     """
-    ordinary = RegionTable().ordinary_context
+    ordinary = UNTAGGED_TABLE.ordinary_context
     table = RegionTable(**{region.label: ordinary for region in Region})
     return RegionSettings(table=table, model=base.model, made_by=base.made_by)
