@@ -294,12 +294,16 @@ def test_interrupted_training_raises_and_can_be_interrupted_again(
     def interrupt(*_: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    before = signal.getsignal(signal.SIGINT)
-    with monkeypatch.context() as patch:
-        patch.setattr(RegionModule, "on_train_epoch_end", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            run_fit(tmp_path / "classifier", make_config(max_epochs=3))
-    assert signal.getsignal(signal.SIGINT) == before
+    # A shell's background jobs ignore the signal, and so would the tests that one of them runs.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(RegionModule, "on_train_epoch_end", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                run_fit(tmp_path / "classifier", make_config(max_epochs=3))
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert run_fit(tmp_path / "classifier", make_config(max_epochs=3)).num_epochs == 3
 
 
