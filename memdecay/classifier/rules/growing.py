@@ -95,12 +95,8 @@ class GrowingLabels:
 
 
 def _labels(turn: Turn, speakers: Iterable[Speaker]) -> NDArray[np.int8]:
-    conversation = last_of(turn, speakers)
-    grid = SegmentGrid(conversation)
-    votes = np.stack(
-        [grid.votes(rule.propose(conversation), rule.weight) for rule in DEFAULT_RULES]
-    )
-    return np.repeat(winners(votes.sum(axis=0)), grid.lengths)
+    grid = SegmentGrid(last_of(turn, speakers))
+    return np.repeat(winners(grid.ask(DEFAULT_RULES).sum(axis=0)), grid.lengths)
 
 
 def _num_common(left: Sequence[ChatMessage], right: Sequence[ChatMessage]) -> int:

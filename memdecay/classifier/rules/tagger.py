@@ -63,7 +63,7 @@ def rule_votes(
         raise ValueError("rules must hold at least one rule, got none")
     conversation = read_conversation(messages, lookahead=lookahead)
     grid = SegmentGrid(conversation)
-    votes = np.stack([grid.votes(rule.propose(conversation), rule.weight) for rule in rules])
+    votes = grid.ask(rules)
     return RuleVotes(
         conversation=conversation,
         rule_names=tuple(rule.name for rule in rules),

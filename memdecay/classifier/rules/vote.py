@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memdecay.classifier.regions import NUM_REGIONS, Region
 from memdecay.classifier.rules.conversation import Conversation
-from memdecay.classifier.rules.rule import Proposal
+from memdecay.classifier.rules.rule import Proposal, Rule
 
 
 class SegmentGrid:
@@ -23,6 +23,7 @@ class SegmentGrid:
     """
 
     def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
         lengths = [len(turn.text) for turn in conversation.turns]
         self.offsets: list[int] = [0, *np.cumsum(lengths, dtype=np.int64).tolist()]
         self._starts: list[int] = [
@@ -37,6 +38,15 @@ class SegmentGrid:
 
     def __len__(self) -> int:
         return len(self._starts)
+
+    def ask(self, rules: Sequence[Rule]) -> NDArray[np.float32]:
+        """Return the weighted votes of rules, ``(num_rules, num_segments, NUM_REGIONS)``, float32.
+
+        Args:
+            rules: The rules, at least one.
+        """
+        conversation = self._conversation
+        return np.stack([self.votes(rule.propose(conversation), rule.weight) for rule in rules])
 
     def votes(self, proposals: Iterable[Proposal], weight: float = 1.0) -> NDArray[np.float32]:
         """Return ``(num_segments, NUM_REGIONS)`` float32: the confidence for each region.

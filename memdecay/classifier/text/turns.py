@@ -49,9 +49,5 @@ def turn_features(turn: Turn, before: Before, speakers: tuple[Speaker, ...]) -> 
 
 
 def _rule_features(turn: Turn, speakers: Iterable[Speaker]) -> NDArray[np.float32]:
-    conversation = last_of(turn, speakers)
-    grid = SegmentGrid(conversation)
-    votes = np.stack(
-        [grid.votes(rule.propose(conversation), rule.weight) for rule in DEFAULT_RULES]
-    )
+    votes = SegmentGrid(last_of(turn, speakers)).ask(DEFAULT_RULES)
     return np.hstack([votes.sum(axis=0), votes.sum(axis=2).T])
