@@ -33,6 +33,7 @@ def test_unknown_label_is_refused_with_the_known_ones() -> None:
 
 def test_default_scores_rank_decisions_first_and_ordinary_context_last() -> None:
     scores = RegionTable().initial_scores
+    assert scores == (1.6, 7.7, 6.6, 3.1, 1.0)
     assert max(scores) == scores[Region.KEY_DECISION]
     assert min(scores) == scores[Region.ORDINARY_CONTEXT] == 1.0
 
@@ -40,6 +41,8 @@ def test_default_scores_rank_decisions_first_and_ordinary_context_last() -> None
 def test_default_instructions_never_fade_and_decisions_outlive_ordinary_context() -> None:
     table = RegionTable()
     assert table.system_instruction.decay == 0.0
+    half_lives = [row.half_life_tokens for row in table]
+    assert half_lives == pytest.approx([math.inf, 1000, math.inf, 7800, 1300])
     for age in (0, 1_000, 4_000):
         decision, ordinary = (
             row.initial_score * math.exp(-row.decay * age)

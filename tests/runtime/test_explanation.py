@@ -102,8 +102,9 @@ def test_a_long_message_can_be_pinned_while_it_is_read(llm: LanguageModel) -> No
 
 
 def test_a_pin_that_does_not_fit_is_refused_and_changes_nothing(llm: LanguageModel) -> None:
-    session = session_of(llm)
-    session.feed([{"role": "user", "content": "far too many words " * 9}])
+    session, untouched = session_of(llm), session_of(llm)
+    for each in (session, untouched):
+        each.feed([{"role": "user", "content": "far too many words " * 9}])
 
     with pytest.raises(BudgetError, match="pin less or raise the budget"):
         session.pin(0)
@@ -112,8 +113,11 @@ def test_a_pin_that_does_not_fit_is_refused_and_changes_nothing(llm: LanguageMod
         session.feed([{"role": "user", "content": "again too many words " * 9}], pins=(0,))
     assert len(session.messages) == 1
     assert not session.cache.slots.is_pinned.any()
-    session.feed(CHATTER)
+    for each in (session, untouched):
+        each.feed(CHATTER)
     assert not session.cache.slots.is_pinned.any()
+    assert session.cache.slots.positions.equal(untouched.cache.slots.positions)
+    assert session.cache.layout == untouched.cache.layout
 
 
 def test_forgotten_and_unknown_messages_cannot_be_pinned(llm: LanguageModel) -> None:
