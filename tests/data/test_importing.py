@@ -3,7 +3,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from memdecay.data.importing import TraceImport
 from memdecay.data.jsonl import read_traces, write_traces
 from memdecay.data.trace import Trace
 from tests.data.formats.samples import CHAT
+from tests.data.peak import count_and_peak
 from tests.data.shared_counts import FORMAT_COUNTS, TRACE_COUNTS
 
 _NOT_TRACES = {"FORMATS.md", "LICENSE.upstream"}
@@ -240,12 +240,7 @@ def test_json_lines_stream_in_constant_memory(tmp_path: Path) -> None:
             stream.write(json.dumps(_chat(f"{number} {'x' * 4_000}", "y" * 2_000)) + "\n")
 
     importing = TraceImport([path])
-    tracemalloc.start()
-    try:
-        count = sum(1 for _ in importing)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    count, peak = count_and_peak(importing)
 
     assert count == 2_500
     assert peak < path.stat().st_size / 2

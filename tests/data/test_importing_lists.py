@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from memdecay.data.formats.report import ImportReport
 from memdecay.data.importing import TraceImport
 from memdecay.data.trace import Trace
 from tests.data.formats.samples import CHAT, SAMPLES
+from tests.data.peak import count_and_peak
 
 # Formats whose records are conversations of their own, so that a list of them is a long one.
 _OF_RECORDS = ("anthropic", "langsmith", "memdecay", "openai-chat", "sharegpt", "tau-bench")
@@ -229,12 +229,7 @@ def test_lists_stream_in_constant_memory(
         stream.writelines(_long_list(before, record, 2_500, behind))
     importing = TraceImport([tmp_path / "big.json"])
 
-    tracemalloc.start()
-    try:
-        count = sum(1 for _ in importing)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    count, peak = count_and_peak(importing)
 
     assert count == 2_500
     # A window of conversations is held back to find longer versions of them.

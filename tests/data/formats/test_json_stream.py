@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from memdecay.data.formats.json_stream import JsonStream
 from memdecay.data.formats.partial import parse_values
 from memdecay.data.formats.report import Notes
+from tests.data.peak import count_and_peak
 
 _VALUES = st.recursive(
     st.none()
@@ -218,12 +218,7 @@ def test_a_long_list_is_read_in_memory_for_a_part_of_it() -> None:
             yield f"{'' if number == 0 else ', '}{broken if number == 700 else record}"
         yield "]"
 
-    tracemalloc.start()
-    try:
-        count = sum(1 for _ in JsonStream(pieces(), Notes()).elements())
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    count, peak = count_and_peak(JsonStream(pieces(), Notes()).elements())
 
     assert num_records - 1 <= count <= num_records
     assert peak < num_records * len(record) / 4
