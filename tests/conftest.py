@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
@@ -18,6 +21,15 @@ settings.register_profile(
 settings.load_profile("steady")
 
 REPOSITORY = Path(__file__).parents[1]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Give each test, and what it sets up, its own random numbers, whatever ran before it."""
+    seed = zlib.crc32(item.nodeid.encode())
+    torch.manual_seed(seed)
+    np.random.seed(seed)
+    random.seed(seed)
 
 
 @pytest.fixture(scope="session")
