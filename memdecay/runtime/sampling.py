@@ -8,13 +8,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+_ALMOST_ZERO = 1e-5
+"""Temperatures below this are as 0: logits divided by less have no finite value in the end."""
+
 
 @dataclass(frozen=True, slots=True)
 class SamplingConfig:
     """How the next token is chosen.
 
     Attributes:
-        temperature: Divisor of the logits; 0 takes the most likely token.
+        temperature: Divisor of the logits; 0, or less than 0.00001, takes the most likely token.
         top_p: Only the most likely tokens that together reach this probability are drawn from.
         seed: Seed of the draws; None draws differently each time.
     """
@@ -41,7 +44,7 @@ class Sampler:
     def __init__(self, config: SamplingConfig, device: torch.device) -> None:
         self._config = config
         self._generator: torch.Generator | None = None
-        if config.temperature > 0:
+        if config.temperature >= _ALMOST_ZERO:
             self._generator = torch.Generator(device)
             if config.seed is None:
                 self._generator.seed()

@@ -21,6 +21,12 @@ def test_temperature_zero_takes_the_most_likely() -> None:
     assert Sampler(SamplingConfig(), CPU).pick(LOGITS.bfloat16()) == 1
 
 
+@pytest.mark.parametrize("temperature", [5e-324, 1e-45, 1e-38, 1e-6])
+def test_a_temperature_next_to_zero_takes_the_most_likely(temperature: float) -> None:
+    sampler = Sampler(SamplingConfig(temperature), CPU)
+    assert sampler.pick(torch.tensor([1e4, -1e4, 2e4])) == 2
+
+
 def test_draws_follow_the_probabilities() -> None:
     expected = torch.tensor([0.5, 3.0, 1.0, 2.0]) / 6.5
     torch.testing.assert_close(
