@@ -77,6 +77,10 @@ class FakeEngine:
     ended: list[str] = dataclasses.field(default_factory=list)
     held: dict[tuple[str, str], SessionView] = dataclasses.field(default_factory=dict)
 
+    @property
+    def is_working(self) -> bool:
+        return not self.is_stopping
+
     def start(self) -> None:
         self.is_started = True
 

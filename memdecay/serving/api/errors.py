@@ -65,7 +65,6 @@ _STATUS = {
     ErrorKind.TOO_LONG: (400, "context_length_exceeded"),
     ErrorKind.QUEUE_FULL: (429, "queue_full"),
     ErrorKind.SESSION_BUSY: (409, "session_busy"),
-    ErrorKind.CANCELLED: (499, "cancelled"),
     ErrorKind.CANCELLED: (503, "cancelled"),
     ErrorKind.SHUTTING_DOWN: (503, "shutting_down"),
     ErrorKind.INTERNAL: (500, "internal_error"),

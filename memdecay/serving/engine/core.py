@@ -167,6 +167,12 @@ class EngineCore:
             self.waiting.remove(turn)
             self._fail_waiting(turn, kind, message)
 
+    def fail_all(self) -> None:
+        """End every request after a fault of ours that belongs to none of them."""
+        self.refuse_waiting(ErrorKind.INTERNAL, _FAILED)
+        for turn in self.running:
+            self._fail(turn)
+
     def _admit(self) -> None:
         if not self._may_admit:
             return
@@ -175,22 +181,23 @@ class EngineCore:
         for turn in self.waiting:
             if len(self.running) >= self.parts.config.max_running:
                 return
-            if self._try_to_begin(turn):
-                self.waiting.remove(turn)
+            found = self.parts.store.find(turn.request, turn.prompt)
+            if found is not None and found.is_running:
+                continue
+            if not self._try_to_begin(turn, found):
+                return  # Else small requests could keep a large one waiting for ever.
+            self.waiting.remove(turn)
 
-    def _try_to_begin(self, turn: Turn) -> bool:
+    def _try_to_begin(self, turn: Turn, found: ServedSession | None) -> bool:
         store, tiers = self.parts.store, self.parts.tiers
-        found = store.find(turn.request, turn.prompt)
-        if found is not None and found.is_running:
-            return False
         session = found or store.create(turn.request, self._clock())
         needed = self.parts.reserve_bytes(len(turn.prompt.tokens) + turn.max_tokens)
-        if not tiers.claim(session, needed):
-            if found is None:
-                store.remove(session)
-            return False
         was_known = bool(len(session.transcript.tokens))
         try:
+            if not tiers.claim(session, needed):
+                if found is None:
+                    store.remove(session)
+                return False
             beginning = self.parts.beginner.begin(turn, session)
         except Exception:  # No memory on the device, for example: the other requests go on.
             logger.exception("a session could not be brought to the device")
@@ -221,12 +228,12 @@ class EngineCore:
             if not is_first and len(chunk) > left:
                 return
             is_first, left = False, left - len(chunk)
-            self.reading.popleft()
             logits = self._run([turn], [chunk])
             if logits is None:
                 continue
             self._prefixes.keep(turn)
             turn.session.take_snapshot()
+            self.reading.popleft()
             if len(chunk) < len(tokens):
                 self.reading.append(turn)
             elif self._choose(turn, logits[0]):
@@ -260,7 +267,15 @@ class EngineCore:
             return None
 
     def _choose(self, turn: Turn, logits: Tensor) -> bool:
-        """Choose a token; return whether another one is to follow."""
+        """Choose a token; return whether another one is to follow, which none does on a failure."""
+        try:
+            return self._choose_next(turn, logits)
+        except Exception:  # Logits that are no numbers, for example: the other requests go on.
+            logger.exception("no token could be chosen")
+            self._fail(turn)
+            return False
+
+    def _choose_next(self, turn: Turn, logits: Tensor) -> bool:
         token_id = turn.choose(logits)
         if token_id is None or token_id in self.parts.stop_ids:
             self._finish(turn, "stop", num_stop=int(token_id is not None))

@@ -102,6 +102,11 @@ class Engine:
         """Most tokens that one conversation may have seen."""
         return self._llm.max_context
 
+    @property
+    def is_working(self) -> bool:
+        """Whether requests can be taken in."""
+        return self._is_open and not self._is_ending.is_set()
+
     def start(self) -> None:
         """Read the shared prompts and begin to work.
 
@@ -235,12 +240,20 @@ class Engine:
                 is_busy = False
                 while not (self._is_ending.is_set() and self._core.is_idle):
                     self._run_calls(0.0 if is_busy else _IDLE_S)
-                    is_busy = self._core.step()
+                    is_busy = self._step()
         except Exception:
             logger.exception("the engine has failed and ends")
             raise
         finally:
             self._close()
+
+    def _step(self) -> bool:
+        try:
+            return self._core.step()
+        except Exception:  # The next requests may do better; who waits must not wait for ever.
+            logger.exception("a step has failed, and with it all requests")
+            self._core.fail_all()
+            return False
 
     def _run_calls(self, wait_s: float) -> None:
         """Run the calls that have come in; wait for the first one so long."""

@@ -35,6 +35,10 @@ class ServingEngine(Protocol):
     def max_context(self) -> int:
         """Most tokens that one conversation may have seen."""
 
+    @property
+    def is_working(self) -> bool:
+        """Whether requests can be taken in; never waits for a step."""
+
     def start(self) -> None:
         """Begin to work."""
 

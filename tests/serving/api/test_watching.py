@@ -92,9 +92,12 @@ def test_status_tells_figures(client: TestClient) -> None:
     assert data["watermark_level"] == 0.5
 
 
-def test_health_answers_without_the_engine(engine: FakeEngine) -> None:
-    engine.is_stopping = True
+def test_health_answers_while_the_engine_works(engine: FakeEngine) -> None:
     assert client_of(engine).get("/health").json() == {"status": "ok"}
+    engine.is_stopping = True
+    response = client_of(engine).get("/health")
+    assert response.status_code == 503
+    assert "takes no requests" in response.json()["error"]["message"]
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
 from memdecay.classifier.llm import LanguageModel
-from memdecay.serving.engine.events import Finished
-from memdecay.serving.engine.request import ErrorKind, RequestRefusedError
-from tests.serving.engine.rig import Rig, cache_config, long_conversation, rig, user
+from memdecay.serving.engine.config import EngineConfig
+from memdecay.serving.engine.engine import Engine
+from memdecay.serving.engine.events import Failed, Finished
+from memdecay.serving.engine.request import ErrorKind, GenerationRequest, RequestRefusedError
+from memdecay.serving.engine.sessions.tiers import Tiers
+from memdecay.serving.engine.warm_up import PrefixKeeper
+from tests.serving.engine.rig import Rig, Run, cache_config, long_conversation, rig, user
+
+
+def asks(messages: tuple[dict[str, str], ...]) -> GenerationRequest:
+    return GenerationRequest(tenant="ann", messages=messages)
 
 
 def count_forwards(engine: Rig) -> list[tuple[int, int]]:
@@ -91,6 +100,27 @@ def test_requests_wait_while_all_places_on_the_device_are_taken(llm: LanguageMod
         assert engine.session(first).tier == "none"
 
 
+def test_a_large_request_is_not_passed_by_for_ever(llm: LanguageModel) -> None:
+    """Small ones keep coming, and beside one of them another one fits, the large one never."""
+    large = long_conversation("Ann", 16)
+    cache = cache_config(512, "full")
+    with rig(llm, cache=cache) as engine:
+        room = 2 * engine.core.parts.reserve_bytes(20)
+        num_tokens = len(engine.core.intake.read(asks(large)).tokens)
+        assert room / 2 < engine.core.parts.reserve_bytes(num_tokens) <= room
+    with rig(llm, cache=cache, kv_memory_bytes=room) as engine:
+        small = [engine.submit((user("Hi"),), max_tokens=8)]
+        waiting: Run | None = None
+        for number in range(12):
+            for _ in range(4):
+                engine.core.step()
+            small.append(engine.submit((user("Hi"),), f"tenant {number}", max_tokens=8))
+            waiting = waiting or engine.submit(large, max_tokens=1)
+        assert waiting is not None
+        assert waiting.has_ended
+        engine.finish(*small)
+
+
 @pytest.mark.parametrize("num_steps", [0, 1, 6])
 def test_a_cancelled_request_frees_its_place(llm: LanguageModel, num_steps: int) -> None:
     with rig(llm, cache=cache_config(256)) as engine:
@@ -149,6 +179,50 @@ def test_a_failing_forward_ends_its_requests_alone(
         again = engine.ask((user("Hi"),), session_id="broken")
         assert isinstance(again.events[-1], Finished)
         assert engine.session(kept).memory is not None
+
+
+def test_logits_that_are_no_numbers_fail_their_request_alone(
+    llm: LanguageModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    def cross(*_: Any) -> Any:
+        raise RuntimeError("probabilities are no numbers")
+
+    with rig(llm) as engine:
+        other = engine.submit((user("Other"),))
+        broken = engine.submit((user("Hi"),), request_id="broken", session_id="s")
+        engine.core.step()
+        (turn,) = (one for one in engine.core.running if one.request.request_id == "broken")
+        turn.sampler.pick = cross  # type: ignore[method-assign]
+        engine.finish(other, broken)
+        assert broken.failed.kind is ErrorKind.INTERNAL
+        assert other.finished.token_ids == engine.ask((user("Other"),), "ben").finished.token_ids
+        assert engine.core.parts.store.get("ann", "s") is None
+        assert engine.core.parts.tiers.use()["device"].num_sessions == 2
+    assert "no numbers" in caplog.text
+
+
+@pytest.mark.parametrize("place", ["keep", "claim"])
+def test_a_fault_outside_of_forwards_ends_requests_and_not_the_engine(
+    llm: LanguageModel, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    def cross(*_: Any) -> Any:
+        raise RuntimeError("a fault")
+
+    engine = Engine(llm, EngineConfig(cache=cache_config()))
+    engine.start()
+    parts = {"keep": (PrefixKeeper, "keep"), "claim": (Tiers, "claim")}
+    request = GenerationRequest(tenant="ann", messages=(user("Hi"),), max_tokens=3)
+    try:
+        with monkeypatch.context() as broken:
+            broken.setattr(*parts[place], cross)
+            (*_, last) = engine.submit(request)
+            assert last == Failed(ErrorKind.INTERNAL, ANY)
+        assert engine.is_working
+        (*_, last) = engine.submit(request)
+        assert isinstance(last, Finished)
+    finally:
+        engine.stop()
+    assert not engine.is_working
 
 
 def test_deleting_a_session_ends_its_request_and_frees_its_memory(llm: LanguageModel) -> None:

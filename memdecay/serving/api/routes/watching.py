@@ -10,17 +10,24 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
 from memdecay import __version__
+from memdecay.serving.api.errors import ApiError
 from memdecay.serving.api.page import load_page
 from memdecay.serving.api.routes.caller import ServicesOf
-from memdecay.serving.api.schemas.common import error_responses
+from memdecay.serving.api.schemas.common import ErrorBody, error_responses
 from memdecay.serving.api.schemas.sessions import Health, StatusBody, status_body
 
 router = APIRouter(tags=["Watching"])
 
 
-@router.get("/health", summary="Ask whether the server answers; needs no key")
-async def health() -> Health:
-    """Answer."""
+@router.get(
+    "/health",
+    responses={503: {"model": ErrorBody}},
+    summary="Ask whether the server takes requests; needs no key",
+)
+async def health(services: ServicesOf) -> Health:
+    """Answer, without waiting for the model."""
+    if not services.engine.is_working:
+        raise ApiError(503, "the engine takes no requests: it stops or has failed")
     return Health()
 
 
