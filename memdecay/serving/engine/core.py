@@ -51,7 +51,7 @@ class EngineCore:
         ArtifactError: The classifier was trained on another language model.
         ModelError: The model has layers that the cache does not know.
         ConfigError: The policy is unknown.
-        StorageError: The folder of sessions can't be made.
+        StorageError: The folder of sessions can't be made, or another server uses it.
     """
 
     def __init__(
@@ -160,6 +160,8 @@ class EngineCore:
         for turn in self.running:
             self._finish(turn, "cancelled")
         self.parts.tiers.save_all()
+        if self.parts.folder is not None:
+            self.parts.folder.close()
 
     def refuse_waiting(self, kind: ErrorKind, message: str) -> None:
         """End all requests that have not begun."""

@@ -71,7 +71,7 @@ class Engine:
         ArtifactError: The classifier was trained on another language model.
         ModelError: The model has layers that the cache does not know.
         ConfigError: The policy is unknown.
-        StorageError: The folder of sessions can't be made.
+        StorageError: The folder of sessions can't be made, or another server uses it.
     """
 
     def __init__(

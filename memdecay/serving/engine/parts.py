@@ -82,7 +82,7 @@ def make_parts(
         ArtifactError: The classifier was trained on another language model.
         ModelError: The model has layers that the cache does not know.
         ConfigError: The policy is unknown.
-        StorageError: The folder of sessions can't be made.
+        StorageError: The folder of sessions can't be made, or another server uses it.
     """
     # A tagger whose tags can't be saved with a session would forget them when it is moved.
     if tagger is not None and not isinstance(tagger, RegionTagger | RuleTagger):

@@ -175,5 +175,9 @@ def rig(
     settings = {"chunk_tokens": 32, "prefill_tokens_per_step": 32, "prefix_cache_bytes": 0}
     config = EngineConfig(cache=cache or cache_config(), **(settings | options))
     core = EngineCore(llm, config, tagger, clock)
-    with core.attached():
-        yield Rig(core, clock)
+    try:
+        with core.attached():
+            yield Rig(core, clock)
+    finally:
+        if core.parts.folder is not None:
+            core.parts.folder.close()

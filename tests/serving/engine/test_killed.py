@@ -16,7 +16,7 @@ import torch
 from memdecay.classifier.errors import StorageError
 from memdecay.serving.engine.sessions.disk import SessionFolder
 
-NAMES = ("a", "b", "c")
+NAMES = tuple(letter * 32 for letter in "abc")
 
 
 def write_for_ever(folder: SessionFolder) -> None:
@@ -55,6 +55,7 @@ def test_a_kill_during_a_write_leaves_whole_sessions(tmp_path: Path) -> None:
             state = folder.read(stored)
             assert all(bool((part == body["number"]).all()) for part in state.values())
         assert len(list(tmp_path.iterdir())) == 2 * len(found)
+        folder.close()
     assert seen == set(NAMES)
 
 
@@ -65,11 +66,11 @@ def test_a_disk_without_room_keeps_the_older_state(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
         folder = SessionFolder(tmp_path, "f")
-        folder.write("a", {"number": 1}, {"x": torch.ones(100)})
+        folder.write(NAMES[0], {"number": 1}, {"x": torch.ones(100)})
         with pytest.raises(StorageError, match="could not be written"):
-            folder.write("a", {"number": 2}, {"x": torch.ones(100_000)})
+            folder.write(NAMES[0], {"number": 2}, {"x": torch.ones(100_000)})
         with pytest.raises(StorageError, match="could not be written"):
-            folder.write("b", {"text": "words " * 100_000}, {"x": torch.ones(1)})
+            folder.write(NAMES[1], {"text": "words " * 100_000}, {"x": torch.ones(1)})
 
     assert os.waitpid(fork(write_too_much), 0)[1] == 0
     assert len(list(tmp_path.iterdir())) == 2

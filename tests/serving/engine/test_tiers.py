@@ -171,12 +171,40 @@ def test_what_a_crash_left_is_cleaned_up(llm: LanguageModel, tmp_path: Path) -> 
     with rig(llm, disk_folder=tmp_path) as engine:
         engine.ask(ANN, session_id="s")
         engine.core.close()
-    left = [tmp_path / ".x.json.abc.tmp", tmp_path / "x.0.safetensors"]
+    name = "a" * 32
+    left = [tmp_path / f"{name}.{name}.safetensors"]
+    left += [tmp_path / f".{there}.ab_cd123.tmp" for there in (f"{name}.json", left[0].name)]
     for path in left:
         path.write_text("half")
     with rig(llm, disk_folder=tmp_path) as engine:
         assert len(engine.core.parts.store) == 1
     assert not any(path.exists() for path in left)
+
+
+def test_files_of_others_in_the_folder_are_left_alone(llm: LanguageModel, tmp_path: Path) -> None:
+    """A model's folder, for example, which somebody names by mistake."""
+    names = ("config.json", "model.safetensors", "model-1.safetensors", "x.tmp", "notes.txt")
+    for name in names:
+        (tmp_path / name).write_text("precious")
+    with rig(llm, disk_folder=tmp_path) as engine:
+        engine.ask(ANN, session_id="s")
+        engine.core.close()
+    with rig(llm, disk_folder=tmp_path) as engine:
+        assert len(engine.core.parts.store) == 1
+    assert all((tmp_path / name).read_text() == "precious" for name in names)
+
+
+def test_a_folder_has_one_server_at_a_time(tmp_path: Path) -> None:
+    folder = SessionFolder(tmp_path, "f")
+    with pytest.raises(StorageError, match="a server that runs"):
+        SessionFolder(tmp_path, "other")
+    folder.close()
+    SessionFolder(tmp_path, "other").close()
+
+
+def test_a_file_name_of_another_kind_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="32 hex digits"):
+        SessionFolder(tmp_path, "f").write("../x", {}, {})
 
 
 def test_a_full_disk_costs_the_session_and_nothing_else(

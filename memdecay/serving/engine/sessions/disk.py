@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import logging
+import os
+import re
 import uuid
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +26,9 @@ from memdecay.classifier.storage import storage_errors, write_atomically, write_
 logger = logging.getLogger(__name__)
 
 _FORMAT_VERSION = 1
+_NAME = "[0-9a-f]{32}"
+_RECORD = re.compile(rf"{_NAME}\.json")
+_REST = re.compile(rf"{_NAME}\.{_NAME}\.safetensors|\.{_NAME}\.[a-z0-9.]+\.\w+\.tmp")
 
 
 class DamagedSessionError(MemdecayError):
@@ -48,6 +55,9 @@ class StoredFile:
 class SessionFolder:
     """A folder of sessions, for one model, classifier and set of cache settings.
 
+    Files that are not named as `write` names them are left alone. A folder is one server's at a
+    time: another one would take its files for those of a server that has ended.
+
     The tensors are written first, under a new name; then the record takes its place in one step,
     and with it the session has moved. A crash at any moment leaves the old state or the new one,
     and at most files that nothing refers to, which the next `scan` removes.
@@ -57,7 +67,7 @@ class SessionFolder:
         fingerprint: Names what the tensors depend on; files with another one are removed.
 
     Raises:
-        StorageError: The folder can't be made.
+        StorageError: The folder can't be made, or another server uses it.
     """
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
@@ -65,18 +75,36 @@ class SessionFolder:
         self._fingerprint = fingerprint
         with storage_errors(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle = os.open(folder, os.O_RDONLY)
+        self._unlock = weakref.finalize(self, os.close, handle)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self._unlock()
+            raise StorageError(
+                f"{folder} holds the sessions of a server that runs; end it or choose another place"
+            ) from error
+        except OSError as error:
+            logger.warning("%s can't be kept from other servers (%s)", folder, error)
+
+    def close(self) -> None:
+        """Leave the folder to other servers; nothing may be written behind."""
+        self._unlock()
 
     def write(self, name: str, body: Mapping[str, Any], state: Mapping[str, Tensor]) -> StoredFile:
         """Write a session, in place of an older state of it.
 
         Args:
-            name: A file name without suffix, of letters and digits, the same for the same session.
+            name: A file name without suffix, of 32 hex digits, the same for the same session.
             body: What the record holds; plain data.
             state: Tensors on the CPU.
 
         Raises:
+            ValueError: The name is none.
             StorageError: The disk is full or refuses.
         """
+        if not re.fullmatch(_NAME, name):
+            raise ValueError(f"name must have 32 hex digits, got {name!r}")
         record = self._folder / f"{name}.json"
         data = self._folder / f"{name}.{uuid.uuid4().hex}.safetensors"
         content = save_tensors(dict(state))
@@ -86,7 +114,7 @@ class SessionFolder:
             write_atomically(data, lambda temporary: _write_bytes(temporary, content))
             write_text_atomically(record, text)
         except StorageError:
-            data.unlink(missing_ok=True)
+            _delete(data)
             raise
         self._remove_data(name, keep=data.name)
         return StoredFile(record, data, len(content) + len(text), digest)
@@ -110,26 +138,24 @@ class SessionFolder:
 
     def remove(self, stored: StoredFile) -> None:
         """Delete a session's files; the record goes first, so that nothing half stays."""
-        for path in (stored.record, stored.data):
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                logger.warning("%s could not be deleted (%s)", path, error)
+        _delete(stored.record, stored.data)
 
     def scan(self) -> Iterator[tuple[StoredFile, dict[str, Any]]]:
         """Yield the sessions of an earlier run, and delete what can't be used."""
         used = set()
-        for record in sorted(self._folder.glob("*.json")):
+        for record in self._named(_RECORD):
             found = self._open_record(record)
             if found is None:
-                record.unlink(missing_ok=True)
+                _delete(record)
                 continue
             used.add(found[0].data.name)
             yield found
-        for path in self._folder.iterdir():
-            is_ours = path.suffix in (".safetensors", ".tmp")
-            if is_ours and path.name not in used:
-                path.unlink(missing_ok=True)
+        for path in self._named(_REST):
+            if path.name not in used:
+                _delete(path)
+
+    def _named(self, names: re.Pattern[str]) -> list[Path]:
+        return sorted(path for path in self._folder.iterdir() if names.fullmatch(path.name))
 
     def _record_text(self, body: Mapping[str, Any], data_name: str, digest: str) -> str:
         inner = json.dumps(
@@ -164,7 +190,7 @@ class SessionFolder:
     def _remove_data(self, name: str, keep: str) -> None:
         for path in self._folder.glob(f"{name}.*.safetensors"):
             if path.name != keep:
-                path.unlink(missing_ok=True)
+                _delete(path)
 
 
 def _unwrap(outer: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,6 +199,14 @@ def _unwrap(outer: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("its checksum differs")
     content: dict[str, Any] = json.loads(inner)
     return content
+
+
+def _delete(*paths: Path) -> None:
+    for path in paths:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            logger.warning("%s could not be deleted (%s)", path, error)
 
 
 def _write_bytes(path: Path, content: bytes) -> None:
