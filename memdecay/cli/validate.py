@@ -45,10 +45,7 @@ def validate(
         data = {"files": [report.to_dict() for report in reports]}
         console.out(json.dumps(data, indent=2), highlight=False)
     else:
-        for report in reports:
-            for finding in report.findings:
-                console.out(str(finding), highlight=False)
-            counts = f"{report.traces} traces, {report.messages} messages"
-            console.out(f"{report.file}: {counts}, {len(report.findings)} findings")
+        for line in (line for report in reports for line in report.lines()):
+            console.out(line, highlight=False)
     if any(report.has_errors for report in reports):
         raise typer.Exit(ERRORS_EXIT_CODE)

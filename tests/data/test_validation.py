@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +110,57 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "bad.gz").write_bytes(b"no gzip")
     with pytest.raises(TraceError, match="cannot be read"):
         validate_file(tmp_path / "bad.gz")
+
+
+@pytest.mark.parametrize("code", ["schema", "duplicate-id"])
+def test_of_many_findings_of_a_kind_the_rest_is_counted(
+    tmp_path: Path, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memdecay.data.validation.findings.MAX_FINDINGS", 10)
+    bad: dict[str, Any] = {"id": "x"} if code == "schema" else trace("x", "one")
+    report = validate_file(write(tmp_path / "a.jsonl", *([bad] * 30), trace("ok")))
+    held = [finding for finding in report.findings if finding.code == code]
+    assert len(held) == 10
+    assert len(held) + report.further[code] == (30 if code == "schema" else 29)
+    assert report.has_errors == (code == "schema")
+    assert any(f"more findings of this kind [{code}]" in line for line in report.lines())
+    assert report.to_dict()["further_findings"] == report.further
+
+
+_MEASURE = """
+import sys
+from pathlib import Path
+from memdecay.data.validation import fingerprints, validate_file
+fingerprints.SAMPLE_SHARE = 1
+assert validate_file(*map(Path, sys.argv[1:])).traces
+print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+"""
+
+
+def peak_kilobytes(*paths: Path) -> int:
+    """Return the most memory that a process takes that validates a file, database included.
+
+    The figure of `getrusage` would not do: it begins at what the parent process has.
+    """
+    if not Path("/proc/self/status").exists():
+        pytest.skip("the memory of a process is read from /proc, which this system lacks")
+    command = [sys.executable, "-c", _MEASURE, *map(str, paths)]
+    return int(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    lines = [trace(f"t{n}", *(f"{n} {part}" for part in range(24))) for n in range(6_000)]
+    big, small = write(tmp_path / "big", *lines), write(tmp_path / "small", *lines[:50])
+    # Within the size of the database's cache, all of it may lie in memory.
+    assert peak_kilobytes(big) < peak_kilobytes(small) + 9_000
+
+
+def test_memory_does_not_grow_with_the_other_file(tmp_path: Path) -> None:
+    words = [" ".join(f"{word}of{n}" for word in range(250)) for n in range(1_000)]
+    lines = [trace(f"t{n}", text) for n, text in enumerate(words)]
+    big, small = write(tmp_path / "big", *lines), write(tmp_path / "small", *lines[:20])
+    mine = write(tmp_path / "mine", trace("one", "else"))
+    assert peak_kilobytes(mine, big) < peak_kilobytes(mine, small) + 9_000
 
 
 def test_gold_has_no_errors(shared_dir: Path) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+
+MAX_FINDINGS = 1_000
 
 
 class Severity(StrEnum):
@@ -42,7 +46,7 @@ class Finding:
 
 @dataclass(slots=True)
 class FileReport:
-    """All findings on one file, and its counts.
+    """The findings on one file, and its counts.
 
     Attributes:
         file: The file.
@@ -50,7 +54,8 @@ class FileReport:
         messages: Messages in them.
         region_characters: Labelled characters by region name.
         characters: All characters of contents.
-        findings: In the order of the file.
+        findings: In the order of the file, of each kind `MAX_FINDINGS` at most.
+        further: How many findings there are beyond those, by kind.
     """
 
     file: Path
@@ -59,15 +64,34 @@ class FileReport:
     characters: int = 0
     region_characters: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    further: dict[str, int] = field(default_factory=dict)
+    _held: Counter[str] = field(default_factory=Counter)
 
     def add(self, severity: Severity, code: str, line: int, message: str) -> None:
-        """Note a finding."""
+        """Note a finding; beyond `MAX_FINDINGS` of a kind only their number is kept."""
+        if self._held[code] >= MAX_FINDINGS:
+            self.further[code] = self.further.get(code, 0) + 1
+            return
+        self._held[code] += 1
         self.findings.append(Finding(severity, code, str(self.file), line, message))
+
+    @property
+    def num_findings(self) -> int:
+        """How many findings there are, those of which only the number is kept included."""
+        return len(self.findings) + sum(self.further.values())
 
     @property
     def has_errors(self) -> bool:
         """Whether anything keeps the file from being used."""
         return any(finding.severity is Severity.ERROR for finding in self.findings)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the findings as lines, then what there is beyond them, then the counts."""
+        yield from map(str, self.findings)
+        for code, count in self.further.items():
+            yield f"{self.file}: {count} more findings of this kind [{code}]"
+        counts = f"{self.traces} traces, {self.messages} messages, {self.num_findings} findings"
+        yield f"{self.file}: {counts}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain data."""
@@ -78,4 +102,5 @@ class FileReport:
             "characters": self.characters,
             "region_characters": self.region_characters,
             "findings": [asdict(finding) for finding in self.findings],
+            "further_findings": self.further,
         }

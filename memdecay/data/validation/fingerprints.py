@@ -51,7 +51,7 @@ def long_texts(trace: Trace) -> list[str]:
     ]
 
 
-def shingle_sample(text: str) -> set[int]:
+def shingle_sample(text: str) -> set[bytes]:
     """Return hashes of a fixed share of a text's runs of `SHINGLE_WORDS` words.
 
     The share is chosen by the hashes, so that two texts keep the same runs.
@@ -61,7 +61,6 @@ def shingle_sample(text: str) -> set[int]:
     for place in range(len(words) - SHINGLE_WORDS + 1):
         run = " ".join(words[place : place + SHINGLE_WORDS])
         digest = hashlib.blake2b(run.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        value = int.from_bytes(digest, "big")
-        if value % SAMPLE_SHARE == 0:
-            hashes.add(value)
+        if digest[-1] % SAMPLE_SHARE == 0:
+            hashes.add(digest)
     return hashes

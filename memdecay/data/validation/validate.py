@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from memdecay.classifier.regions import REGION_LABELS
+from memdecay.data.spill import TemporaryDatabase
 from memdecay.data.trace import Trace
 from memdecay.data.validation.duplicates import DuplicateCheck
 from memdecay.data.validation.findings import FileReport, Severity
@@ -18,16 +19,28 @@ MIN_REGION_SHARE = 0.01
 def validate_file(path: Path, against: Path | None = None) -> FileReport:
     """Check a file of traces: schema, spans, coverage, duplicates, balance, leakage.
 
+    Memory stays constant whatever the size of the files: what traces are compared by, digests of
+    8 and 16 bytes, lies in a temporary database.
+
     Args:
         path: A JSONL file (``.gz`` too), labelled or not.
         against: Another such file that must share nothing with this one.
 
     Raises:
         TraceError: A file cannot be read at all.
+        StorageError: The temporary database has no space left.
     """
     report = FileReport(path)
-    leakage = LeakageCheck(against) if against else None
-    duplicates = DuplicateCheck()
+    with TemporaryDatabase() as database:
+        leakage = LeakageCheck(against, database) if against else None
+        _check_traces(report, DuplicateCheck(database), leakage)
+    _check_balance(report)
+    return report
+
+
+def _check_traces(
+    report: FileReport, duplicates: DuplicateCheck, leakage: LeakageCheck | None
+) -> None:
     unlabelled = 0
     for number, trace in tolerant_traces(report):
         _count(trace, report)
@@ -40,8 +53,6 @@ def validate_file(path: Path, against: Path | None = None) -> FileReport:
     if unlabelled:
         text = f"{unlabelled} of {report.traces} traces have no spans; label them before training"
         report.add(Severity.NOTE, "unlabelled", 0, text)
-    _check_balance(report)
-    return report
 
 
 def _count(trace: Trace, report: FileReport) -> None:
