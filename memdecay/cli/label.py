@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,15 +16,17 @@ from memdecay.cli.config_file import ConfigOption
 from memdecay.cli.console import output_console
 from memdecay.cli.options import DeviceOption, DtypeOption, ModelOption
 from memdecay.data.jsonl import read_traces, write_traces
-from memdecay.data.labelling.agreement import measure_agreement, pair_by_id, second_labelling
-from memdecay.data.labelling.label_studio import (
-    from_tasks,
-    labeling_config,
-    read_export,
-    write_tasks,
+from memdecay.data.labelling.agreement import (
+    Unpaired,
+    measure_agreement,
+    pair_by_id,
+    second_labelling,
 )
+from memdecay.data.labelling.label_studio import labeling_config, write_tasks
 from memdecay.data.labelling.rule_report import RuleReport
+from memdecay.data.labelling.studio_export import ExportAccount, from_tasks, read_export
 from memdecay.data.labelling.weak import label_traces
+from memdecay.data.trace import Trace
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -145,16 +148,33 @@ def _export(traces: Path, tasks: Path) -> None:
 def _import(traces: Path, export: Path, out: Path | None, annotator: int | None) -> None:
     if out is None:
         raise ConfigError("--import-studio needs --out: where to write the labelled traces")
-    count = write_traces(from_tasks(read_traces(traces), read_export(export), annotator), out)
-    output_console().out(f"{count} labelled traces written to {out}")
+    account = ExportAccount()
+    labelled = from_tasks(read_traces(traces), read_export(export), annotator, account)
+    count = write_traces(labelled, out)
+    for line in (*account.lines(), f"{count} labelled traces written to {out}"):
+        output_console().out(line, highlight=False)
 
 
 def _agree(first: Path, second: Path, as_json: bool) -> None:
+    unpaired = Unpaired()
     if first == second:
-        pairs = [(t, other) for t in read_traces(first) if (other := second_labelling(t))]
+        pairs = _own_pairs(first, unpaired)
     else:
-        pairs = pair_by_id(read_traces(first), read_traces(second))
-    _show_agreement(measure_agreement(pairs).to_dict(), as_json)
+        pairs = pair_by_id(read_traces(first), read_traces(second), unpaired)
+    figures = measure_agreement(pairs).to_dict()
+    figures["unpaired"] = [unpaired.first, unpaired.second]
+    _show_agreement(figures, as_json)
+    if not as_json and (unpaired.first or unpaired.second):
+        text = f"not compared: {unpaired.first} traces of {first}, {unpaired.second} of {second}"
+        output_console().out(text, highlight=False)
+
+
+def _own_pairs(path: Path, unpaired: Unpaired) -> Iterator[tuple[Trace, Trace]]:
+    for trace in read_traces(path):
+        if other := second_labelling(trace):
+            yield trace, other
+        else:
+            unpaired.first += 1
 
 
 def _audit(traces: Path, out: Path | None, max_tokens: int, model: tuple[str, str, str]) -> None:

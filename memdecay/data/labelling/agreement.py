@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +21,12 @@ from memdecay.data.labelling.confusion import (
     krippendorff_alpha,
     macro_f1,
 )
-from memdecay.data.schema import SchemaError, parse_trace
+from memdecay.data.schema import SchemaError, parse_trace, trace_to_data
+from memdecay.data.spill import TemporaryDatabase, text_key
 from memdecay.data.trace import Trace
 
 SECOND_FIELD = "spans_second_annotator"
+_TWICE = "the id {!r} stands twice in the {} labelling; `memdecay validate` finds all such ids"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +104,52 @@ def second_labelling(trace: Trace) -> Trace | None:
         raise TraceError(f"{SECOND_FIELD} of the trace {trace.id!r}: {error}") from error
 
 
-def pair_by_id(first: Iterable[Trace], second: Iterable[Trace]) -> list[tuple[Trace, Trace]]:
-    """Return the traces that stand in both, matched by id, in the order of the first."""
-    others = {trace.id: trace for trace in second}
-    return [(trace, others[trace.id]) for trace in first if trace.id in others]
+@dataclass(slots=True)
+class Unpaired:
+    """Traces that stand in only one of two files.
+
+    Attributes:
+        first: How many in the first.
+        second: How many in the second.
+    """
+
+    first: int = 0
+    second: int = 0
+
+
+def pair_by_id(
+    first: Iterable[Trace], second: Iterable[Trace], unpaired: Unpaired | None = None
+) -> Iterator[tuple[Trace, Trace]]:
+    """Yield the traces that stand in both, matched by id, in the order of the first.
+
+    Args:
+        first: Traces.
+        second: The same ones; they are kept outside of memory.
+        unpaired: Filled with what has no partner, complete at the end of the iteration.
+
+    Raises:
+        TraceError: An id stands twice in one of them.
+        StorageError: There is no space left for temporary files.
+    """
+    unpaired = Unpaired() if unpaired is None else unpaired
+    with TemporaryDatabase() as database:
+        others, seen = database.lists("second"), database.sightings("first")
+        for trace in second:
+            if others.get(trace.id):
+                raise TraceError(_TWICE.format(trace.id, "second"))
+            others.add(trace.id, json.dumps(trace_to_data(trace)))
+            unpaired.second += 1
+        for trace in first:
+            key = text_key(trace.id)
+            if seen.first(key):
+                raise TraceError(_TWICE.format(trace.id, "first"))
+            seen.add((key,), 1)
+            texts = others.get(trace.id)
+            if not texts:
+                unpaired.first += 1
+                continue
+            unpaired.second -= 1
+            yield trace, parse_trace(json.loads(texts[0]), trace.id)
 
 
 def _texts(trace: Trace) -> list[str]:

@@ -1,147 +1,30 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from memdecay.classifier.errors import TraceError
 from memdecay.classifier.regions import Region
 from memdecay.data.jsonl import read_traces
 from memdecay.data.labelling.agreement import (
     SECOND_FIELD,
+    Unpaired,
     measure_agreement,
     pair_by_id,
     second_labelling,
 )
-from memdecay.data.labelling.arrays import character_labels, spans_from_labels
+from memdecay.data.labelling.arrays import character_labels
 from memdecay.data.labelling.confusion import accuracy, cohen_kappa, krippendorff_alpha, macro_f1
-from memdecay.data.labelling.label_studio import (
-    from_tasks,
-    labeling_config,
-    read_export,
-    to_tasks,
-    write_tasks,
-)
 from memdecay.data.labelling.rule_report import RuleReport
 from memdecay.data.labelling.weak import label_trace, label_traces
 from memdecay.data.trace import Message, Span, Trace
-
-TEXTS = st.text(
-    st.characters(exclude_categories=["Cs"]) | st.sampled_from("🙂a\n"), min_size=1, max_size=30
-)
-
-
-@st.composite
-def labelled(draw: st.DrawFn) -> Trace:
-    texts = draw(st.lists(TEXTS, min_size=1, max_size=4))
-    labels = [
-        np.array(draw(st.lists(st.integers(-1, 4), min_size=len(t), max_size=len(t))), np.int8)
-        for t in texts
-    ]
-    messages = tuple(Message("user", text) for text in texts)
-    return Trace("t", messages, spans=spans_from_labels(labels))
-
-
-def annotated(trace: Trace, *, utf16: bool = False) -> list[dict[str, object]]:
-    """Return what Label Studio exports after its predictions were accepted as they are."""
-    tasks = list(to_tasks([trace]))
-    for task in tasks:
-        results = [r for p in task.get("predictions", ()) for r in p["result"]]
-        text = task["data"]["text"]
-        for value in (result["value"] for result in results):
-            if utf16:
-                for key in ("start", "end"):
-                    value[key] = len(text[: value[key]].encode("utf-16-le")) // 2
-        task["annotations"] = [{"result": results, "completed_by": 1}]
-    return tasks
-
-
-@settings(max_examples=80, deadline=None)
-@given(labelled())
-def test_labels_survive_label_studio(trace: Trace) -> None:
-    expected = [trace] if trace.spans else []
-    assert list(from_tasks([trace], annotated(trace))) == expected
-
-
-def test_offsets_in_utf16_units_are_understood() -> None:
-    spans = (Span(0, 0, 2, Region.KEY_DECISION), Span(0, 2, 6, Region.TOOL_SUMMARY))
-    trace = Trace("t", (Message("user", "🙂🙂abcd"),), spans=spans)
-    assert list(from_tasks([trace], annotated(trace, utf16=True))) == [trace]
-
-
-def test_the_interface_has_all_regions() -> None:
-    assert all(f'value="{region.label}"' in labeling_config() for region in Region)
-
+from tests.data.peak import count_and_peak
 
 TRACE = Trace("t", (Message("user", "hello you"),), spans=(Span(0, 0, 9, Region.KEY_DECISION),))
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        ({"end": 99}, "after the text"),
-        ({"start": 5, "end": 2}, "goes from 5 to 2"),
-        ({"labels": []}, "expected one region"),
-        ({"labels": ["nonsense"]}, "unknown region"),
-    ],
-)
-def test_a_mark_that_does_not_fit_is_refused(change: dict[str, object], match: str) -> None:
-    tasks = annotated(TRACE)
-    tasks[0]["annotations"][0]["result"][0]["value"].update(change)  # type: ignore[index]
-    with pytest.raises(TraceError, match=match):
-        list(from_tasks([TRACE], tasks))
-
-
-@pytest.mark.parametrize(
-    ("change", "match"), [({"text": "other"}, "another text"), ({"message": 7}, "no message")]
-)
-def test_a_task_of_another_file_is_refused(change: dict[str, object], match: str) -> None:
-    tasks = annotated(TRACE)
-    tasks[0]["data"].update(change)  # type: ignore[attr-defined]
-    with pytest.raises(TraceError, match=match):
-        list(from_tasks([TRACE], tasks))
-
-
-def test_an_annotator_can_be_chosen() -> None:
-    assert list(from_tasks([TRACE], annotated(TRACE), annotator=1)) == [TRACE]
-    with pytest.raises(TraceError, match="the annotator who worked on them"):
-        list(from_tasks([TRACE], annotated(TRACE), annotator=2))
-
-
-@pytest.mark.parametrize(
-    ("text", "match"),
-    [
-        ("{", "not JSON"),
-        ("{}", "no list of tasks"),
-        ("[{}]", "no list of tasks"),
-        ('[{"data": {}, "annotations": {"a": 1}}]', "no list of tasks"),
-        ('[{"data": {}, "annotations": [3]}]', "no list of tasks"),
-        ('[{"data": {}, "annotations": [{"result": [4]}]}]', "no list of tasks"),
-        ('[{"data": {}, "annotations": [{"result": [{"value": "x"}]}]}]', "no list of tasks"),
-        (None, "does not exist"),
-    ],
-)
-def test_an_export_that_is_none_is_refused(tmp_path: Path, text: str | None, match: str) -> None:
-    path = tmp_path / "export.json"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(TraceError, match=match):
-        read_export(path)
-
-
-def test_an_export_without_annotations_is_refused() -> None:
-    with pytest.raises(TraceError, match="holds no annotation of these traces"):
-        list(from_tasks([TRACE], to_tasks([TRACE])))
-
-
-def test_written_tasks_are_read_back(tmp_path: Path) -> None:
-    path = tmp_path / "tasks.json"
-    assert write_tasks([TRACE], path) == 1
-    assert read_export(path) == list(to_tasks([TRACE]))
 
 
 def test_rules_cover_a_trace_whole() -> None:
@@ -182,6 +65,41 @@ def test_labellings_of_other_texts_are_refused() -> None:
         measure_agreement([(TRACE, replace(TRACE, messages=(Message("user", "x"),)))])
     with pytest.raises(TraceError, match="share no trace"):
         measure_agreement(pair_by_id([TRACE], []))
+
+
+def test_traces_are_paired_by_their_ids_and_the_rest_is_counted() -> None:
+    first = [replace(TRACE, id=name) for name in ("a", "b", "c")]
+    second = [replace(TRACE, id=name, spans=()) for name in ("c", "d", "a\ud800", "a", "e")]
+    unpaired = Unpaired()
+    pairs = list(pair_by_id(first, second, unpaired))
+    assert pairs == [(first[0], second[3]), (first[2], second[0])]
+    assert (unpaired.first, unpaired.second) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "match"),
+    [([TRACE] * 2, [TRACE], "the first"), ([TRACE], [TRACE] * 2, "second")],
+)
+def test_an_id_that_stands_twice_is_refused(
+    first: list[Trace], second: list[Trace], match: str
+) -> None:
+    with pytest.raises(TraceError, match=f"'t' stands twice in .*{match}"):
+        list(pair_by_id(first, second))
+
+
+def test_pairing_holds_no_file_in_memory() -> None:
+    def traces(count: int) -> Iterator[Trace]:
+        for number in range(count):
+            text = f"{number} {'word ' * 200}"
+            spans = (Span(0, 0, len(text), Region.KEY_DECISION),)
+            yield Trace(f"t{number}", (Message("user", text),), spans=spans)
+
+    def peak(count: int) -> int:
+        found, most = count_and_peak(pair_by_id(traces(count), traces(count)))
+        assert found == count
+        return most
+
+    assert peak(800) < peak(100) + 500_000
 
 
 def test_a_second_labelling_that_does_not_fit_is_refused() -> None:
