@@ -47,6 +47,8 @@ class TrainingData:
         facts: What the card should tell about the data.
         rules: Returns the rule tagger's regions by window; None where it is not to be compared
             with.
+        stores: Names of the stores that the windows come from; each stands for the traces, their
+            labels, the LLM and the layer.
     """
 
     source: WindowSource
@@ -57,6 +59,7 @@ class TrainingData:
     trained_on: tuple[str, ...] = ()
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     rules: Callable[[], RuleRegions] | None = None
+    stores: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,8 @@ def run_fingerprint(data: TrainingData, config: TrainingConfig) -> str:
             dataclasses.asdict(data.feature_layout),
             data.llm_fingerprint,
             sorted(data.trained_on),
+            # Labels that were corrected make another run: the digests above don't know them.
+            list(data.stores),
             {part: list(indices) for part, indices in sorted(data.windows.items())},
             torch.__version__,
         ],

@@ -107,8 +107,10 @@ def training_data(
     source: WindowSource = StoreWindows(store)
     windows = dict(windows_by_part(store, split))
     added: Sequence[Trace] = ()
+    stores = [store.folder.name]
     if supplement is not None:
         added = supplement.traces
+        stores.append(supplement.store_name)
         windows["train"] = [*windows["train"], *range(len(store), len(store) + len(supplement))]
         source = JoinedWindows(source, supplement.windows)
     for part, indices in windows.items():
@@ -124,6 +126,7 @@ def training_data(
         feature_layout=store.feature_layout,
         llm_name=manifest.llm_name,
         llm_fingerprint=manifest.llm_fingerprint,
+        stores=tuple(stores),
         trained_on=tuple(
             sorted(
                 {trace_digest(traces[index]) for index in (*split.train, *split.validation)}

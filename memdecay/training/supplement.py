@@ -25,10 +25,12 @@ class Supplement:
     Attributes:
         traces: The traces.
         windows: Their windows, unlabelled where tools speak.
+        store_name: Name of their store.
     """
 
     traces: tuple[Trace, ...]
     windows: SupplementWindows
+    store_name: str
 
     def __len__(self) -> int:
         """Return the number of windows."""
@@ -52,4 +54,4 @@ class Supplement:
         if not traces:
             return None
         store = extract(traces, llm, layer, store_dir, config, progress=progress)
-        return cls(tuple(traces), SupplementWindows(StoreWindows(store)))
+        return cls(tuple(traces), SupplementWindows(StoreWindows(store)), store.folder.name)

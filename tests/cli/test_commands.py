@@ -1,5 +1,6 @@
 """The commands end to end on a tiny random model."""
 
+import dataclasses
 import json
 import shutil
 from itertools import pairwise
@@ -8,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from memdecay.classifier.artifact import load_artifact
-from memdecay.classifier.regions import REGION_LABELS
-from memdecay.data.jsonl import read_traces
+from memdecay.classifier.regions import REGION_LABELS, Region
+from memdecay.data.jsonl import read_traces, write_traces
+from memdecay.data.trace import Span
 from tests.cli.conftest import Outcome, RunCommand, exit_code
 
 
@@ -245,6 +247,30 @@ def test_more_folds_than_sources_are_one_sentence(
     assert "folds must lie in 2 to" in outcome.error
     assert "Traceback" not in outcome.err
     assert not (tmp_path / "out").exists()
+
+
+def test_corrected_labels_are_trained_on(
+    classifier: Path, labelled: Path, tiny_model: Path, tmp_path: Path, command: RunCommand
+) -> None:
+    def corrected(span: Span) -> Span:
+        is_decision = span.region is Region.KEY_DECISION
+        return dataclasses.replace(span, region=Region.TOOL_SUMMARY) if is_decision else span
+
+    traces = [
+        dataclasses.replace(trace, spans=tuple(map(corrected, trace.spans)))
+        for trace in read_traces(labelled)
+    ]
+    write_traces(traces, tmp_path / "corrected.jsonl")
+    folder = Path(shutil.copytree(classifier, tmp_path / "copy"))
+    before = load_artifact(folder).card.files["checkpoint.safetensors"]
+    outcome = command(
+        *("train", "--traces", tmp_path / "corrected.jsonl", "--model", tiny_model),
+        *("--out", folder, "--max-epochs", 2, "--synthetic", 1),
+    )
+    assert outcome.exit_code == 0, outcome.err
+    assert load_artifact(folder).card.files["checkpoint.safetensors"] != before
+    for name in ("position and role only", "rules", "classifier"):
+        assert name in outcome.out
 
 
 def test_train_needs_traces_or_generated_ones(

@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -31,7 +32,7 @@ from memdecay.training.fit import (
 )
 from memdecay.training.module import RegionModule
 from memdecay.training.trainer import TrainingRun, check_devices
-from tests.training.windows import learnable_source
+from tests.training.windows import ListSource, learnable_source
 
 HIDDEN_SIZE = 12
 
@@ -192,6 +193,21 @@ def test_other_settings_are_another_run() -> None:
     data = make_data()
     assert run_fingerprint(data, make_config()) == run_fingerprint(data, make_config())
     assert run_fingerprint(data, make_config()) != run_fingerprint(data, make_config(seed=1))
+
+
+def test_corrected_labels_are_trained_on_in_a_folder_that_had_the_old_ones(
+    tmp_path: Path,
+) -> None:
+    data = make_data()
+    windows = [data.source.window(index) for index in range(len(data.source))]
+    corrected = [
+        dataclasses.replace(window, labels=np.where(window.labels == 1, 3, window.labels))
+        for window in windows
+    ]
+    changed = dataclasses.replace(data, source=ListSource(corrected), stores=("corrected",))
+    train_network(data, make_config(2), tmp_path / "own")
+    again = train_network(changed, make_config(2), tmp_path / "own")
+    assert_same_weights(again, train_network(changed, make_config(2), tmp_path / "fresh"))
 
 
 def test_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
