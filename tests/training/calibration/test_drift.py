@@ -15,7 +15,7 @@ from memdecay.training.calibration.verdict.drift import (
     TraceRows,
     compare,
 )
-from memdecay.training.calibration.verdict.gaps import OVERALL, gap_tests
+from memdecay.training.calibration.verdict.gaps import OVERALL, GapTest, gap_tests
 from memdecay.training.calibration.verdict.multiple import holm
 from memdecay.training.calibration.verdict.verdict import Status, judge
 from tests.training.calibration.samples import calibrated_tokens, rows_of
@@ -172,6 +172,22 @@ def test_boastful_classifier_is_called_off() -> None:
 def test_too_few_traces_give_no_verdict() -> None:
     gaps = gap_tests(trace_sums(calibrated_tokens(2)), 0.05, 0.05)
     assert judge(gaps, None, is_trained_on=False).status is Status.UNPROVEN
+
+
+def test_wide_gap_that_may_be_chance_is_not_called_calibrated() -> None:
+    gaps = tuple(
+        GapTest(name, gap, p_value=0.6, is_off=False)
+        for name, gap in zip(
+            (*REGION_LABELS, OVERALL), (0.0, 0.0, 0.3, 0.0, 0.1, 0.09), strict=True
+        )
+    )
+    verdict = judge(gaps, None, is_trained_on=False)
+    assert verdict.status is Status.UNPROVEN
+    assert "lie +9 points apart" in verdict.reasons[0]
+    narrow = (*gaps[:-1], GapTest(OVERALL, -0.02, p_value=1.0, is_off=False))
+    verdict = judge(narrow, None, is_trained_on=False)
+    assert verdict.status is Status.CALIBRATED
+    assert "tool_summary (+30), ordinary_context (+10)" in verdict.reasons[0]
 
 
 def test_traces_of_the_training_give_no_verdict() -> None:

@@ -16,6 +16,8 @@ from memdecay.training.calibration.verdict.gaps import OVERALL, GapTest
 GAP_TOLERANCE = 0.05
 """How far mean confidence and accuracy may lie apart."""
 
+_TOO_FEW = "No verdict: too few traces"
+
 
 class Status(StrEnum):
     """How a check ended."""
@@ -77,19 +79,46 @@ def judge(gaps: tuple[GapTest, ...], drift: Drift | None, *, is_trained_on: bool
         return Verdict(Status.MISCALIBRATED, title, (*map(_gap_reason, off), *no_change))
     if all(gap.p_value is None for gap in gaps):
         reason = "Three traces with the same region are the least from which a check can conclude."
-        return Verdict(Status.UNPROVEN, "No verdict: too few traces", (reason, *no_change))
+        return Verdict(Status.UNPROVEN, _TOO_FEW, (reason, *no_change))
+    overall = next(gap for gap in gaps if gap.name == OVERALL)
+    # That a gap may be chance does not make it small.
+    if abs(overall.gap) > GAP_TOLERANCE:
+        return Verdict(Status.UNPROVEN, _TOO_FEW, (_gap_open(overall), *no_change))
     return Verdict(Status.CALIBRATED, "Calibrated", (_gaps_fine(gaps), *no_change))
 
 
+def _gap_open(overall: GapTest) -> str:
+    return (
+        f"Over all tokens, confidence and accuracy lie {_points(overall.gap)} points apart, which "
+        f"is more than {GAP_TOLERANCE * 100:.0f}, but so few traces may show that by chance alone; "
+        "label more of them."
+    )
+
+
 def _gaps_fine(gaps: tuple[GapTest, ...]) -> str:
+    overall = next(gap for gap in gaps if gap.name == OVERALL)
+    open_gaps = [
+        f"{gap.name} ({_points(gap.gap)})"
+        for gap in gaps
+        if gap.p_value is not None and abs(gap.gap) > GAP_TOLERANCE
+    ]
     untested = [gap.name for gap in gaps if gap.p_value is None]
     text = (
-        "What the classifier promises is what it keeps: in no region do confidence and accuracy "
-        f"lie further apart than {GAP_TOLERANCE * 100:.0f} points, beyond what chance explains."
+        f"Over all tokens, confidence and accuracy lie {_points(overall.gap)} points apart; in no "
+        f"region more than {GAP_TOLERANCE * 100:.0f}, beyond what chance explains."
     )
+    if open_gaps:
+        text += (
+            f" Further apart, but perhaps by chance, so that more traces would tell: "
+            f"{', '.join(open_gaps)}."
+        )
     if untested:
         text += f" Not tested, for want of traces: {', '.join(untested)}."
     return text
+
+
+def _points(gap: float) -> str:
+    return f"{gap * 100:+.0f}"
 
 
 def _gap_reason(gap: GapTest) -> str:
