@@ -30,6 +30,7 @@ from memdecay.cli.tagger import (
     make_tagger,
 )
 from memdecay.cli.traces import load_labelled_traces
+from memdecay.data.digests import trace_digest
 from memdecay.data.hindsight.cutting import cut_to_messages
 from memdecay.data.hindsight.measured import align_trace
 from memdecay.data.trace import Trace
@@ -121,16 +122,18 @@ def calibrate_regret(
     classifier_files = None if artifact is None else artifact.card.files
     measured = (llm.name, tagger, classifier_files, cache_config, regret_config, max_tokens)
     progress = RegretProgress(out, [__version__, repr(measured)])
-    found = _measure(labelled, llm, cache_config, judged, regret_config, max_tokens, progress)
+    replayed = _measure(labelled, llm, cache_config, judged, regret_config, max_tokens, progress)
+    trained_on = () if artifact is None else artifact.card.trained_on
     context = RegretContext(
         model=llm.name,
         tagger="the rules" if artifact is None else "the classifier",
         policy=policy,
         budget_tokens=budget,
         max_tokens=max_tokens,
-        num_skipped=len(labelled) - len(found),
+        num_skipped=len(labelled) - len(replayed),
+        num_trained_on=sum(trace_digest(trace) in trained_on for trace, _ in replayed),
     )
-    section = regret_section(regret_report(found, context))
+    section = regret_section(regret_report([regret for _, regret in replayed], context))
     files = write_section(section, out)
     print_section(section)
     output_console().print(section.paragraphs[1], markup=False)
@@ -145,7 +148,7 @@ def _measure(
     config: RegretConfig,
     max_tokens: int,
     progress: RegretProgress,
-) -> list[EvictionRegret]:
+) -> list[tuple[Trace, EvictionRegret]]:
     found = []
     with progress_bars() as add_bar:
         on_trace, on_replay = add_bar("Traces", "traces"), add_bar("Replays", "of this trace")
@@ -163,7 +166,7 @@ def _measure(
                 )
             regret = progress.find(cut)
             if regret is not None:
-                found.append(regret)
+                found.append((trace, regret))
     if not found:
         raise TraceError(
             f"none of the {len(traces)} traces has an assistant's text behind "

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 
+from memdecay.classifier.fingerprint import llm_fingerprint
+from memdecay.classifier.llm import load_llm
 from memdecay.classifier.region_file import read_region_settings, write_region_settings
 from memdecay.classifier.region_settings import RegionSettings
 from memdecay.cli import calibrate_regret
 from memdecay.cli.calibrate_decay import print_section
 from memdecay.cli.tagger import apply_regions
+from memdecay.data.digests import trace_digest
+from memdecay.data.jsonl import read_traces, write_traces
 from memdecay.runtime.config import CacheConfig
 from memdecay.training.calibration.section import Section, Table
 from tests.cli.conftest import RunCommand
+from tests.runtime.artifacts import random_artifact
 
 NEEDED = ("--no-html", "--max-tokens", 300)
 
@@ -71,6 +77,25 @@ def test_regret_of_the_rules_is_measured_once(
     again = command(*arguments)
     assert again.exit_code == 0, again.err
     assert json.loads((out / "report.json").read_text()) == figures
+
+
+def test_regret_on_traces_of_the_training_is_said_to_flatter(
+    command: RunCommand, tiny_model: Path, labelled: Path, tmp_path: Path
+) -> None:
+    model = load_llm(str(tiny_model), "float32", "cpu").model
+    folder = random_artifact(tmp_path / "c", fingerprint=llm_fingerprint(model)).folder
+    card = json.loads((folder / "card.json").read_text())
+    card["trained_on"] = [trace_digest(trace) for trace in read_traces(labelled)][:1]
+    (folder / "card.json").write_text(json.dumps(card))
+    renamed = [dataclasses.replace(trace, id="a copy") for trace in read_traces(labelled)]
+    write_traces(renamed, tmp_path / "renamed.jsonl")
+    measured = command(
+        *("calibrate-regret", "--classifier", folder, "--traces", tmp_path / "renamed.jsonl"),
+        *("--model", tiny_model, "--out", tmp_path / "regret", "--limit", 2, "--budget", 200),
+        *("--max-tokens", 400, "--max-confusions", 0, "--max-scored", 4),
+    )
+    assert measured.exit_code == 0, measured.err
+    assert "was trained on 1 of these traces" in " ".join(measured.out.split())
 
 
 def test_labels_are_audited(

@@ -29,6 +29,7 @@ class RegretContext:
         budget_tokens: The cache's budget.
         max_tokens: Most tokens of a trace that were replayed.
         num_skipped: Traces without an assistant's text behind the budget.
+        num_trained_on: Replayed traces that the tagger was trained on.
     """
 
     model: str
@@ -37,6 +38,7 @@ class RegretContext:
     budget_tokens: int
     max_tokens: int
     num_skipped: int = 0
+    num_trained_on: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ class RegretReport:
             "max_tokens": context.max_tokens,
             "traces": self.num_traces,
             "traces_skipped": context.num_skipped,
+            "trained_on": context.num_trained_on,
             "positions": self.num_positions,
             "accuracy": self.accuracy,
             "kl": {
@@ -172,7 +175,7 @@ def regret_section(report: RegretReport) -> Section:
             f"Mean KL divergence in nats a token: {_shown(report.kl_gold)} with the gold regions, "
             f"{_shown(report.kl_tagger)} with those of {context.tagger} "
             f"({report.accuracy:.0%} of the tokens right), {_shown(report.kl_untagged)} without "
-            f"regions. The mistakes cost {_shown(report.regret)}.",
+            f"regions. The mistakes cost {_shown(report.regret)}.{_flattery(context)}",
             "The table shows what each kind of mistake costs if it is the only one made. Below "
             "zero it helps. Mistakes add up in part only, as tokens compete for the same room.",
         ),
@@ -189,6 +192,15 @@ def regret_section(report: RegretReport) -> Section:
             ),
         ),
         data=report.to_dict(),
+    )
+
+
+def _flattery(context: RegretContext) -> str:
+    if not context.num_trained_on:
+        return ""
+    return (
+        f" {context.tagger.capitalize()} was trained on {context.num_trained_on} of these traces: "
+        "it errs less there than on others, and the mistakes cost more elsewhere."
     )
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -54,6 +55,14 @@ def test_the_section_tells_it_in_words_and_json() -> None:
     assert section.table is not None
     assert section.table.rows[0][0] == "tool_summary taken for ordinary_context"
     assert json.loads(json.dumps(dict(section.data), allow_nan=False)) == section.data
+
+
+def test_traces_that_the_tagger_was_trained_on_are_counted() -> None:
+    assert "trained on" not in regret_section(regret_report(TRACES, CONTEXT)).paragraphs[1]
+    context = dataclasses.replace(CONTEXT, tagger="the classifier", num_trained_on=2)
+    section = regret_section(regret_report(TRACES, context))
+    assert "The classifier was trained on 2 of these traces" in section.paragraphs[1]
+    assert section.data["trained_on"] == 2
 
 
 def test_small_divergences_keep_three_digits() -> None:
