@@ -16,6 +16,7 @@ from memdecay.data.formats.registry import find_format, recognise
 from memdecay.data.formats.report import ImportReport, Notes
 from memdecay.data.formats.sample import Layout, Sample, read_sample
 from memdecay.data.formats.source import Source
+from memdecay.data.spill import Sightings, TemporaryDatabase, text_key
 from memdecay.data.trace import Trace
 
 # SWE-bench's names of tasks, which benchmarks give to their files: django__django-11138.
@@ -49,6 +50,7 @@ class TraceImport:
     Raises:
         TraceError: If a path or the format does not exist, or (at the end of the iteration) if
             not a single trace was found.
+        StorageError: If there is no space left for the ids, kept in a temporary file.
     """
 
     def __init__(
@@ -60,7 +62,6 @@ class TraceImport:
         self._format = find_format(format_name) if format_name else None
         self._paths = list(_labelled(sources, {path.resolve() for path in leave_out}))
         self._files: list[_File] = []
-        self._ids: set[int] = set()
         self._numbers: dict[str, Iterator[int]] = {}
 
     @property
@@ -69,7 +70,18 @@ class TraceImport:
         return tuple(_report(file) for file in self._files)
 
     def __iter__(self) -> Iterator[Trace]:
-        self._files, self._ids, self._numbers = [], set(), {}
+        self._files, self._numbers = [], {}
+        with TemporaryDatabase() as database:
+            ids = database.sightings("ids")
+            for draft, file in self._drafts():
+                trace = finish_draft(draft, self._free_id(draft, file, ids), file.notes)
+                if trace is not None:
+                    file.notes.count(len(trace.messages))
+                    yield trace
+        self._check_any_trace()
+
+    def _drafts(self) -> Iterator[tuple[Draft, _File]]:
+        """Yield the drafts of all files, of growing prefixes the longest."""
         merger, held = PrefixMerger[_File](), None
         for path, label in self._paths:
             file = self._open(path, label)
@@ -78,17 +90,15 @@ class TraceImport:
             # Some tools log a file for each model call: growing prefixes cross files.
             group = (path.parent, file.format.name) if file.format.merges else None
             if held is not None and group != held:
-                yield from self._finished(merger.flush())
+                yield from merger.flush()
             held = group
             drafts = _drafts(file)
-            pairs = (
-                (pair for draft in drafts for pair in merger.add(draft, file, file.notes))
-                if group
-                else ((draft, file) for draft in drafts)
-            )
-            yield from self._finished(pairs)
-        yield from self._finished(merger.flush())
-        self._check_any_trace()
+            for draft in drafts:
+                if group:
+                    yield from merger.add(draft, file, file.notes)
+                else:
+                    yield draft, file
+        yield from merger.flush()
 
     def _open(self, path: Path, label: str) -> _File:
         sample = read_sample(path)
@@ -99,20 +109,13 @@ class TraceImport:
         self._files.append(file)
         return file
 
-    def _finished(self, pairs: Iterator[tuple[Draft, _File]]) -> Iterator[Trace]:
-        for draft, file in pairs:
-            trace = finish_draft(draft, self._free_id(draft, file), file.notes)
-            if trace is not None:
-                file.notes.count(len(trace.messages))
-                yield trace
-
-    def _free_id(self, draft: Draft, file: _File) -> str:
+    def _free_id(self, draft: Draft, file: _File, ids: Sightings) -> str:
         """Return the draft's own id or one of the file's label and a number; never one twice."""
         numbers = self._numbers.setdefault(file.label, itertools.count(1))
         trace_id = draft.id or f"{file.label}:{next(numbers)}"
-        while hash(trace_id) in self._ids:
+        while ids.first(key := text_key(trace_id)):
             trace_id = f"{draft.id or file.label}:{next(numbers)}"
-        self._ids.add(hash(trace_id))
+        ids.add((key,), 1)
         return trace_id
 
     def _check_any_trace(self) -> None:

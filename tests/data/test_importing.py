@@ -14,7 +14,7 @@ from memdecay.data.importing import TraceImport
 from memdecay.data.jsonl import read_traces, write_traces
 from memdecay.data.trace import Trace
 from tests.data.formats.samples import CHAT
-from tests.data.peak import count_and_peak
+from tests.data.peak import count_and_peak, held_after
 from tests.data.shared_counts import FORMAT_COUNTS, TRACE_COUNTS
 
 _NOT_TRACES = {"FORMATS.md", "LICENSE.upstream"}
@@ -244,6 +244,15 @@ def test_json_lines_stream_in_constant_memory(tmp_path: Path) -> None:
 
     assert count == 2_500
     assert peak < path.stat().st_size / 2
+
+
+def test_nothing_is_held_of_the_traces_that_went_by(tmp_path: Path) -> None:
+    chats = [_chat("a", id=str(number)) for number in range(4_500)]
+    path = _write(tmp_path / "a.jsonl", *chats)
+
+    held = held_after(TraceImport([path], "memdecay"), (500, 4_499))
+
+    assert held[1] < held[0] + 100_000
 
 
 def test_compressed_files_and_other_encodings_are_read(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ class PrefixMerger(Generic[_Owner]):
 
     def add(self, draft: Draft, owner: _Owner, notes: Notes) -> Iterator[tuple[Draft, _Owner]]:
         """Take a conversation of ``owner``; yield those that leave the window with theirs."""
-        keys = _prefix_keys(draft)
+        keys, size = _prefix_keys(draft)
         if keys and keys[-1] in self._by_prefix:
             _note(notes, draft)
             return
@@ -56,7 +56,6 @@ class PrefixMerger(Generic[_Owner]):
                 place = min(place, shorter)
                 gone = self._remove(shorter)
                 _note(gone.notes, gone.draft)
-        size = sum(len(message.content) for message in draft.messages)
         self._insert(place, _Pending(draft, owner, notes, keys, size))
         while len(self._pending) > MAX_PENDING or self._characters > MAX_PENDING_CHARACTERS:
             yield self._pop()
@@ -93,15 +92,20 @@ def _note(notes: Notes, draft: Draft) -> None:
     notes.repair("conversation merged into its longer version", where=draft.where)
 
 
-def _prefix_keys(draft: Draft) -> list[_Key]:
-    """Return a key for every prefix; equal keys mean equal messages of the same task and trial."""
+def _prefix_keys(draft: Draft) -> tuple[list[_Key], int]:
+    """Return a key for every prefix, and the characters of all messages with their calls.
+
+    Equal keys mean equal messages of the same task and trial.
+    """
     digest = hashlib.sha1(usedforsecurity=False)
     run = dump_json([draft.extra.get("task_id"), draft.extra.get("trial")])
-    keys = []
+    keys, size = [], 0
     for message in draft.messages:
-        digest.update(_message_text(message).encode("utf-8", "surrogatepass"))
+        text = _message_text(message)
+        digest.update(text.encode("utf-8", "surrogatepass"))
         keys.append((run, digest.digest()))
-    return keys
+        size += len(text)
+    return keys, size
 
 
 def _message_text(message: Message) -> str:

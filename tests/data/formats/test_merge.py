@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from memdecay.data.formats.base import Draft
-from memdecay.data.formats.merge import MAX_PENDING, PrefixMerger
+from memdecay.data.formats.merge import MAX_PENDING, MAX_PENDING_CHARACTERS, PrefixMerger
 from memdecay.data.formats.report import Notes
 from memdecay.data.trace import Message
 
@@ -57,3 +57,15 @@ def test_the_window_is_bounded_and_keeps_the_order() -> None:
 
     assert early == ["0", "1", "2", "3", "4"]
     assert len(list(merger.flush())) == MAX_PENDING
+
+
+def test_the_arguments_of_calls_count_to_the_size_of_the_window() -> None:
+    merger, notes = PrefixMerger[str](), Notes()
+    arguments = "x" * (MAX_PENDING_CHARACTERS // 4)
+    early = 0
+    for number in range(9):
+        call = {"id": str(number), "function": {"name": "write", "arguments": arguments}}
+        draft = Draft([Message("user", str(number)), Message("assistant", "", (call,))])
+        early += sum(1 for _ in merger.add(draft, "file", notes))
+
+    assert early == 6
