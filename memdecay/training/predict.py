@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import torch
@@ -10,6 +11,13 @@ from torch import Tensor
 from memdecay.classifier.network import RegionNetwork
 from memdecay.classifier.regions import NUM_REGIONS
 from memdecay.training.chunks import UNLABELLED, WindowSource, collate
+
+
+def without_rules(network: RegionNetwork) -> RegionNetwork:
+    """Return a copy in eval mode that does not add the rules' scores: what it learned alone."""
+    copy = dataclasses.replace(network.config, rules_weight=0.0).build()
+    copy.load_state_dict(network.state_dict())
+    return copy.eval()
 
 
 def predict_logits(

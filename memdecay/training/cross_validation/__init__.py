@@ -1,6 +1,7 @@
 """How good a classifier is on sources that it was not trained on."""
 
 from memdecay.training.cross_validation.leave_sources_out import (
+    ALONE,
     CEILING,
     CLASSIFIER,
     RESULTS_FILE,
@@ -15,6 +16,7 @@ from memdecay.training.cross_validation.results import (
 )
 
 __all__ = [
+    "ALONE",
     "CEILING",
     "CLASSIFIER",
     "RESULTS_FILE",

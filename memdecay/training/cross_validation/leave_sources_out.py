@@ -38,6 +38,7 @@ from memdecay.training.trainer import check_devices
 from memdecay.training.windows import StoreWindows
 
 CLASSIFIER = "classifier"
+ALONE = "classifier, without the rules' scores"
 CEILING = "second annotator"
 RESULTS_FILE = "results.json"
 TABLE_FILE = "results.md"
@@ -115,6 +116,7 @@ def cross_validate(
     taggers = {
         POSITION: tagged.tagged(tagged.position_probs),
         RULES: tagged.tagged(rule_probs(source, _tested_windows(store, folds), rules).numpy()),
+        ALONE: tagged.tokens_alone(),
         CLASSIFIER: tagged.tokens(tagged.crossed_temperatures),
     }
     ceiling = second_annotator(traces, llm.tokenizer)

@@ -20,6 +20,7 @@ class PooledFolds:
 
     Attributes:
         logits: ``(n, num_regions)``, float32.
+        logits_alone: ``(n, num_regions)``, float32; the same without the rules' scores.
         position_probs: ``(n, num_regions)``, float32.
         labels: ``(n,)``, int64.
         trace: ``(n,)``, int64, not falling.
@@ -31,6 +32,7 @@ class PooledFolds:
     """
 
     logits: NDArray[np.float32]
+    logits_alone: NDArray[np.float32]
     position_probs: NDArray[np.float32]
     labels: NDArray[np.int64]
     trace: NDArray[np.int64]
@@ -50,13 +52,21 @@ class PooledFolds:
             temperatures: ``(num_folds,)``, divisors of the logits; None for the bare logits.
         """
         divisors = np.ones(1) if temperatures is None else temperatures[self.fold, None]
-        scaled = torch.from_numpy(self.logits / divisors)
-        return self.tagged(torch.softmax(scaled, dim=-1).to(torch.float32).numpy())
+        return self.tagged(_softmax(self.logits / divisors))
+
+    def tokens_alone(self) -> TaggedTokens:
+        """Return the tokens of the classifier without the rules' scores, and no temperature."""
+        return self.tagged(_softmax(self.logits_alone))
 
     def tagged(self, region_probs: NDArray[np.float32]) -> TaggedTokens:
         """Return the same tokens with other probabilities, ``(n, num_regions)`` float32."""
         nothing = np.zeros(len(self.labels), np.int64)
         return TaggedTokens(region_probs, self.labels, self.trace, nothing, nothing)
+
+
+def _softmax(logits: NDArray[np.floating]) -> NDArray[np.float32]:
+    probs: NDArray[np.float32] = torch.softmax(torch.from_numpy(logits), dim=-1).float().numpy()
+    return probs
 
 
 def pool_folds(predictions: Sequence[FoldPredictions]) -> PooledFolds:
@@ -72,6 +82,7 @@ def pool_folds(predictions: Sequence[FoldPredictions]) -> PooledFolds:
     sizes = [len(fold.labels) for fold in predictions]
     return PooledFolds(
         logits=np.concatenate([fold.logits for fold in predictions])[order],
+        logits_alone=np.concatenate([fold.logits_alone for fold in predictions])[order],
         position_probs=np.concatenate([fold.position_probs for fold in predictions])[order],
         labels=np.concatenate([fold.labels for fold in predictions])[order],
         trace=trace[order],

@@ -20,6 +20,7 @@ class FoldPredictions:
 
     Attributes:
         logits: ``(n, num_regions)``, float32, before any temperature.
+        logits_alone: ``(n, num_regions)``, float32; the same without the rules' scores.
         position_probs: ``(n, num_regions)``, float32; what position and role alone give.
         labels: ``(n,)``, int64.
         trace: ``(n,)``, int64; the index of the token's trace.
@@ -29,6 +30,7 @@ class FoldPredictions:
     """
 
     logits: NDArray[np.float32]
+    logits_alone: NDArray[np.float32]
     position_probs: NDArray[np.float32]
     labels: NDArray[np.int64]
     trace: NDArray[np.int64]

@@ -22,7 +22,7 @@ from memdecay.training.cross_validation.predictions import FoldPredictions, read
 from memdecay.training.fit import TrainingData, run_fingerprint, train_network
 from memdecay.training.metrics import fit_temperature
 from memdecay.training.pipeline import training_data
-from memdecay.training.predict import predict_logits
+from memdecay.training.predict import predict_logits, without_rules
 from memdecay.training.supplement import Supplement
 
 PREDICTIONS_FILE = "predictions.npz"
@@ -91,10 +91,12 @@ def _predict(
     run = train_network(data, config, folder, progress=progress)
     validation = predict_logits(run.network, data.source, data.windows["validation"])
     logits, labels = predict_logits(run.network, data.source, data.windows["test"])
+    alone, _ = predict_logits(without_rules(run.network), data.source, data.windows["test"])
     baseline = fit_position_baseline(data.source, data.windows["train"], config.seed)
     position_probs, _ = baseline.region_probs(data.source, data.windows["test"])
     predictions = FoldPredictions(
         logits=logits.numpy(),
+        logits_alone=alone.numpy(),
         position_probs=position_probs.numpy(),
         labels=labels.numpy(),
         trace=_traces(store, data.windows["test"]),

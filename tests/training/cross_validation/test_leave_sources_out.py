@@ -13,6 +13,7 @@ from memdecay.data.trace import Trace
 from memdecay.training.baselines import POSITION, RULES
 from memdecay.training.config import DeviceConfig, NetworkSizes, TrainingConfig
 from memdecay.training.cross_validation import (
+    ALONE,
     CEILING,
     CLASSIFIER,
     CrossValidation,
@@ -62,8 +63,8 @@ def result(folder: Path) -> CrossValidation:
 
 
 def test_taggers_stand_side_by_side_on_the_same_tokens(result: CrossValidation) -> None:
-    assert list(result.taggers) == [POSITION, RULES, CLASSIFIER, CEILING]
-    tokens = {result.taggers[name].metrics.tokens for name in (POSITION, RULES, CLASSIFIER)}
+    assert list(result.taggers) == [POSITION, RULES, ALONE, CLASSIFIER, CEILING]
+    tokens = {result.taggers[name].metrics.tokens for name in (POSITION, RULES, ALONE, CLASSIFIER)}
     assert tokens == {sum(fold.tokens for fold in result.folds)}
     assert result.taggers[CLASSIFIER].num_traces == 7
 

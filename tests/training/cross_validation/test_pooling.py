@@ -20,6 +20,7 @@ def make_predictions(traces: list[int], seed: int, scale: float = 1.0) -> FoldPr
     probs = generator.dirichlet(np.ones(NUM_REGIONS), len(trace))
     return FoldPredictions(
         logits=(scale * logits).astype(np.float32),
+        logits_alone=logits[:, ::-1].astype(np.float32),
         position_probs=probs.astype(np.float32),
         labels=labels,
         trace=trace,
@@ -36,6 +37,7 @@ def test_pooled_tokens_stand_in_the_order_of_their_traces() -> None:
     for index, fold in enumerate((first, second)):
         rows = pooled.fold == index
         np.testing.assert_array_equal(pooled.logits[rows], fold.logits)
+        np.testing.assert_array_equal(pooled.logits_alone[rows], fold.logits_alone)
         np.testing.assert_array_equal(pooled.labels[rows], fold.labels)
         np.testing.assert_array_equal(pooled.position_probs[rows], fold.position_probs)
 
@@ -57,6 +59,13 @@ def test_temperatures_divide_the_logits_of_their_fold() -> None:
     expected[pooled.fold == 1] /= 2
     np.testing.assert_allclose(
         tokens.region_probs, torch.softmax(expected, dim=1).numpy(), rtol=1e-5
+    )
+
+
+def test_tokens_alone_go_by_what_was_learned_without_the_rules() -> None:
+    pooled = pool_folds([make_predictions([0], 0), make_predictions([1], 1)])
+    np.testing.assert_array_equal(
+        pooled.tokens_alone().predicted, pooled.logits_alone.argmax(axis=1)
     )
 
 
