@@ -163,10 +163,9 @@ class Engine:
         """Return the token ids that a request's prompt has.
 
         Raises:
-            RequestRefusedError: The request can't be rendered.
+            RequestRefusedError: The request can't be rendered, or is far too long.
         """
-        prompt = self._core.intake.read(request)
-        return tuple(prompt.tokens.input_ids.tolist())
+        return self._core.intake.count(request)
 
     def sessions(self, tenant: str) -> tuple[SessionView, ...]:
         """Return a tenant's sessions, the last used first."""

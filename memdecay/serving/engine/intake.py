@@ -11,8 +11,9 @@ from memdecay.serving.engine.events import Listener
 from memdecay.serving.engine.parts import Parts
 from memdecay.serving.engine.request import GenerationRequest
 from memdecay.serving.engine.turns.answer import Answer
-from memdecay.serving.engine.turns.fit import check_bytes, check_memory, num_answer_tokens
-from memdecay.serving.engine.turns.prompt import Prompt, make_prompt
+from memdecay.serving.engine.turns.fit import check_bytes, check_memory
+from memdecay.serving.engine.turns.limit import PromptLimit, longest_text
+from memdecay.serving.engine.turns.prompt import Prompt, count_prompt, make_prompt
 from memdecay.serving.engine.turns.turn import Turn
 
 
@@ -29,15 +30,26 @@ class Intake:
         self._clock = clock
         # Tokenizers change settings of their own while they work.
         self._tokenizer_lock = threading.Lock()
+        self._max_characters = longest_text(parts.llm.tokenizer, parts.llm.max_context)
 
     def read(self, request: GenerationRequest) -> Prompt:
         """Render and tokenize a request.
 
         Raises:
-            RequestRefusedError: It can't be rendered, or gives no tokens.
+            RequestRefusedError: It can't be rendered, gives no tokens, or is too long.
         """
         with self._tokenizer_lock:
-            return make_prompt(request, self._parts.llm.tokenizer)
+            return make_prompt(request, self._parts.llm.tokenizer, self._limit(request))
+
+    def count(self, request: GenerationRequest) -> tuple[int, ...]:
+        """Return the tokens of a request's prompt, which may have more than fit.
+
+        Raises:
+            RequestRefusedError: It can't be rendered, or has more characters than ever fit.
+        """
+        with self._tokenizer_lock:
+            tokens = count_prompt(request, self._parts.llm.tokenizer, self._limit(request))
+        return tuple(tokens.tolist())
 
     def prepare(self, request: GenerationRequest, listener: Listener) -> Turn:
         """Return what waits for its beginning.
@@ -48,9 +60,8 @@ class Intake:
         submitted_at = self._clock()
         parts, config = self._parts, self._parts.config
         prompt = self.read(request)
-        max_tokens = num_answer_tokens(
-            request, prompt, parts.llm.max_context, config.default_max_tokens
-        )
+        room = parts.llm.max_context - len(prompt.tokens)
+        max_tokens = request.max_tokens or min(config.default_max_tokens, room)
         if parts.evicts:
             check_memory(request, prompt, config.cache)
         needed_bytes = parts.reserve_bytes(len(prompt.tokens) + max_tokens)
@@ -67,10 +78,16 @@ class Intake:
             reply_text=ReplyText(parts.llm.tokenizer),
         )
 
+    def _limit(self, request: GenerationRequest) -> PromptLimit:
+        max_context = self._parts.llm.max_context
+        return PromptLimit(max_context, request.max_tokens or 1, self._max_characters)
+
     def _forced_ids(self, request: GenerationRequest) -> tuple[int, ...] | None:
         forced = request.forced_output
         if not isinstance(forced, str):
             return forced
+        # What is longer than the model's context is never said.
+        text = forced[: self._max_characters]
         with self._tokenizer_lock:
-            encoding = self._parts.llm.tokenizer(forced, add_special_tokens=False)
+            encoding = self._parts.llm.tokenizer(text, add_special_tokens=False)
         return tuple(encoding["input_ids"])

@@ -70,7 +70,7 @@ class ServingEngine(Protocol):
         """Return the token ids that a request's prompt has.
 
         Raises:
-            RequestRefusedError: The request can't be rendered.
+            RequestRefusedError: The request can't be rendered, or is far too long.
         """
 
     def sessions(self, tenant: str) -> tuple[SessionView, ...]:

@@ -11,7 +11,9 @@ from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.messages import ToolCall
 from memdecay.runtime.sampling import SamplingConfig
 from memdecay.runtime.tagger import RegionTagger
-from memdecay.serving.engine.request import ErrorKind, RequestRefusedError
+from memdecay.runtime.transcript import TokenTable
+from memdecay.serving.engine.request import ErrorKind, GenerationRequest, RequestRefusedError
+from memdecay.serving.engine.turns import prompt as prompt_module
 from tests.serving.engine.rig import (
     SYSTEM,
     Run,
@@ -291,6 +293,44 @@ def test_what_can_not_fit_is_refused_before_anything_runs(
         assert refusal.value.kind is kind
         assert engine.core.is_idle
         assert len(engine.core.parts.store) == 0
+
+
+def test_long_prompts_are_refused_before_much_time_is_spent(
+    llm: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading one of megabytes would keep the tokenizer from all others for minutes."""
+    with rig(llm) as engine:
+        longest = max(map(len, llm.tokenizer.get_vocab()))
+        fitting = GenerationRequest(tenant="ann", prompt="x " * 30)
+
+        def cross(*_: Any, **__: Any) -> Any:
+            raise AssertionError("too late")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(TokenTable, "of", cross)
+            with pytest.raises(RequestRefusedError, match="more than the model's context of 4096"):
+                engine.submit(prompt="x " * 4096)
+            with pytest.raises(RequestRefusedError, match="more than the model's context of 4096"):
+                engine.submit(prompt=(5,) * 4096)
+            assert len(engine.core.intake.count(fitting)) == 60
+            patch.setattr(prompt_module, "tokenize", cross)
+            text = "x" * (4096 * longest + 1)
+            for options in ({"prompt": text}, {"messages": (user(text),)}):
+                with pytest.raises(RequestRefusedError, match="characters, more than") as refusal:
+                    engine.submit(**options)
+                assert refusal.value.kind is ErrorKind.TOO_LONG
+            with pytest.raises(RequestRefusedError, match="characters, more than"):
+                engine.core.intake.count(GenerationRequest(tenant="ann", prompt=text))
+
+
+@pytest.mark.parametrize("given", [{"prompt": "x y"}, {"prompt": (5, 6, 7)}, {"messages": "chat"}])
+def test_counting_gives_the_tokens_that_are_read(llm: LanguageModel, given: dict[str, Any]) -> None:
+    if "messages" in given:
+        given = {"messages": long_conversation("Ann", 4)}
+    request = GenerationRequest(tenant="ann", **given)
+    with rig(llm) as engine:
+        counted = engine.core.intake.count(request)
+        assert list(counted) == engine.core.intake.read(request).tokens.input_ids.tolist()
 
 
 def test_a_session_larger_than_all_memory_is_refused(llm: LanguageModel) -> None:

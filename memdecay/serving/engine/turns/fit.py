@@ -7,26 +7,6 @@ from memdecay.serving.engine.request import ErrorKind, GenerationRequest, Reques
 from memdecay.serving.engine.turns.prompt import Prompt
 
 
-def num_answer_tokens(
-    request: GenerationRequest, prompt: Prompt, max_context: int, default_max_tokens: int
-) -> int:
-    """Return the most tokens that the answer may have.
-
-    Raises:
-        RequestRefusedError: Prompt and answer do not fit the model's context.
-    """
-    num_prompt = len(prompt.tokens)
-    room = max_context - num_prompt
-    if room < (request.max_tokens or 1):
-        raise RequestRefusedError(
-            ErrorKind.TOO_LONG,
-            f"the prompt has {num_prompt} tokens and its answer may have {request.max_tokens or 1}"
-            f", together more than the model's context of {max_context}; send a shorter "
-            "conversation or lower max_tokens",
-        )
-    return request.max_tokens or min(default_max_tokens, room)
-
-
 def check_memory(request: GenerationRequest, prompt: Prompt, config: CacheConfig) -> None:
     """Check that what must stay in an evicting session's memory fits its budget.
 

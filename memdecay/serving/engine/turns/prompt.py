@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from memdecay.classifier.tokenization import NO_MESSAGE, TokenizedConversation, 
 from memdecay.runtime.tagging import Reading
 from memdecay.runtime.transcript import TokenTable, Transcript
 from memdecay.serving.engine.request import ErrorKind, GenerationRequest, RequestRefusedError
+from memdecay.serving.engine.turns.limit import PromptLimit
 from memdecay.serving.engine.turns.tools import with_tools
 
 _USER, _ASSISTANT, _SYSTEM = (role_code(role) for role in ("user", "assistant", "system"))
@@ -105,21 +107,57 @@ class Prompt:
         return index < len(self.messages) and role_code(self.messages[index].role) == _ASSISTANT
 
 
-def make_prompt(request: GenerationRequest, tokenizer: Any) -> Prompt:
+def make_prompt(
+    request: GenerationRequest, tokenizer: Any, limit: PromptLimit | None = None
+) -> Prompt:
     """Render and tokenize a request.
 
+    Args:
+        request: The request.
+        tokenizer: A transformers tokenizer.
+        limit: How long the prompt may be; None for any length.
+
     Raises:
-        RequestRefusedError: It can't be rendered, or gives no tokens.
+        RequestRefusedError: It can't be rendered, is too long, or gives no tokens.
     """
-    try:
-        prompt = _make_prompt(request, tokenizer)
-    except (MemdecayError, ValueError, TypeError, OverflowError) as error:
-        raise RequestRefusedError(ErrorKind.INVALID_REQUEST, str(error)) from error
+    with _refusals():
+        prompt = _make_prompt(request, tokenizer, limit)
     if not len(prompt.tokens):
         raise RequestRefusedError(
             ErrorKind.INVALID_REQUEST, "the prompt has no tokens, expected at least one"
         )
     return prompt
+
+
+def count_prompt(
+    request: GenerationRequest, tokenizer: Any, limit: PromptLimit
+) -> NDArray[np.int64]:
+    """Return the tokens of a request's prompt, ``(n,)``, with nothing else found out about them.
+
+    Args:
+        request: The request.
+        tokenizer: A transformers tokenizer.
+        limit: Its characters are heeded; a text of more tokens than fit may be counted.
+
+    Raises:
+        RequestRefusedError: It can't be rendered, or is too long.
+    """
+    with _refusals():
+        if isinstance(request.prompt, tuple):
+            return _prompt_of_ids(request.prompt, tokenizer).tokens.input_ids
+        rendered, _ = _render(request, tokenizer)
+        limit.check_characters(len(rendered.text))
+        return tokenize(rendered, tokenizer).input_ids
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except RequestRefusedError:
+        raise
+    except (MemdecayError, ValueError, TypeError, OverflowError) as error:
+        raise RequestRefusedError(ErrorKind.INVALID_REQUEST, str(error)) from error
 
 
 def num_common(left: NDArray[np.int64], right: NDArray[np.int64]) -> int:
@@ -129,26 +167,32 @@ def num_common(left: NDArray[np.int64], right: NDArray[np.int64]) -> int:
     return int(differs.argmax()) if differs.any() else num_shared
 
 
-def _make_prompt(request: GenerationRequest, tokenizer: Any) -> Prompt:
-    if request.prompt is None:
-        messages = with_tools(request.messages, request.tools)
-        rendered = render(messages, tokenizer, add_generation_prompt=True)
-        num_inserted = len(messages) - len(request.messages)
-        return _prompt(rendered, tokenizer, tuple(map(chat_message, messages)), num_inserted)
-    if isinstance(request.prompt, str):
-        return _prompt(RenderedConversation(request.prompt, ()), tokenizer, (), 0)
-    return _prompt_of_ids(request.prompt, tokenizer)
-
-
-def _prompt(
-    rendered: RenderedConversation,
-    tokenizer: Any,
-    messages: tuple[ChatMessage, ...],
-    num_inserted: int,
-) -> Prompt:
+def _make_prompt(request: GenerationRequest, tokenizer: Any, limit: PromptLimit | None) -> Prompt:
+    if isinstance(request.prompt, tuple):
+        if limit is not None:
+            limit.check_tokens(len(request.prompt))
+        return _prompt_of_ids(request.prompt, tokenizer)
+    rendered, messages = _render(request, tokenizer)
+    if limit is not None:
+        limit.check_characters(len(rendered.text))
     conversation = tokenize(rendered, tokenizer)
+    if limit is not None:
+        # Before the text of each token is looked at, which takes the longest.
+        limit.check_tokens(conversation.num_tokens)
     tokens = TokenTable.of(conversation)
+    num_inserted = len(messages) - len(request.messages)
     return Prompt(rendered.text, tokens, conversation, messages, num_inserted)
+
+
+def _render(
+    request: GenerationRequest, tokenizer: Any
+) -> tuple[RenderedConversation, tuple[ChatMessage, ...]]:
+    """Return a prompt's text and its messages, of which a raw prompt has none."""
+    if isinstance(request.prompt, str):
+        return RenderedConversation(request.prompt, ()), ()
+    messages = with_tools(request.messages, request.tools)
+    rendered = render(messages, tokenizer, add_generation_prompt=True)
+    return rendered, tuple(map(chat_message, messages))
 
 
 def _prompt_of_ids(token_ids: tuple[int, ...], tokenizer: Any) -> Prompt:
