@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from starlette.responses import Response
 from memdecay.serving.engine.request import ErrorKind
 
 _RETRY_AFTER_S = 1
+_FIELD = re.compile("[a-z0-9_-]+")
+_TYPES = ("str", "int", "float", "bool", "none", "constrained-str", "constrained-int")
 
 
 class ApiError(Exception):
@@ -89,13 +92,20 @@ def validation_error(errors: Sequence[Mapping[str, Any]]) -> ApiError:
         errors: At least one of pydantic's error dictionaries.
     """
     first = errors[0]
-    # The first part says where the field stands (body, query), the others which it is.
-    param = ".".join(str(part) for part in first["loc"][1:]) or None
+    # The first part says where the field stands (body, query), the others which it is; between
+    # them stand the names of types where several are allowed.
+    param = ".".join(str(part) for part in first["loc"][1:] if _is_field(part)) or None
     if first["type"] == "json_invalid":
         return bad_request("the body is not JSON; send one JSON object")
+    if len(first["loc"]) == 1:
+        return bad_request("the body is missing or no JSON object; send one JSON object")
     message = str(first["msg"]).removeprefix("Value error, ")
     more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
     return bad_request(f"{param}: {message}{more}" if param else f"{message}{more}", param)
+
+
+def _is_field(part: str | int) -> bool:
+    return isinstance(part, int) or (_FIELD.fullmatch(part) is not None and part not in _TYPES)
 
 
 def json_response(

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from memdecay.classifier.messages import content_text
 from memdecay.serving.api.config import ServerConfig
 from memdecay.serving.api.errors import ApiError, bad_request
 from memdecay.serving.api.schemas.chat import ChatRequest, ForcedTool, Message, tool_definitions
@@ -74,7 +75,7 @@ def prepare_chat(body: ChatRequest, caller: Caller, config: ServerConfig) -> Pre
         messages=tuple(messages),
         tools=tools if shows_tools else (),
         max_tokens=body.token_limit,
-        pins=tuple(body.pins),
+        pins=tuple(body.pins or ()),
         # Texts that end what a model writes by itself may stand in the call that it has to make.
         stop=() if forced else body.stops,
         forced_output=forced or body.forced_output,
@@ -114,7 +115,7 @@ def _generation(body: SamplingFields, caller: Caller, **fields: Any) -> Generati
             tenant=caller.tenant,
             session_id=_session_id(body.session_id, caller.session_id),
             sampling=body.sampling,
-            cache_salt=body.cache_salt,
+            cache_salt=body.cache_salt or "",
             prompt_cache_key=body.prompt_cache_key or "",
             # Two tenants may give the same name, and cancelling goes by it.
             request_id=f"{caller.request_id}-{uuid.uuid4().hex[:12]}",
@@ -183,17 +184,23 @@ def _forced_output(
 def _compress(
     messages: Sequence[dict[str, Any]], max_characters: int
 ) -> tuple[list[dict[str, Any]], tuple[CompressedTool, ...]]:
+    roles = [message["role"] for message in messages]
+    num_answered = len(roles) - roles[::-1].index("assistant") if "assistant" in roles else 0
     compressed = []
     shortened = []
     for index, message in enumerate(messages):
-        text = message["content"]
-        if message["role"] in _RESULT_ROLES and isinstance(text, str):
+        if message["role"] in _RESULT_ROLES:
+            text = content_text(message["content"])
             result = compress_tool_result(text, max_characters)
             if result.is_cut:
                 message = message | {"content": result.text}
                 shortened.append(
                     CompressedTool(
-                        message=index, characters=len(text), kept_characters=len(result.text)
+                        message=index,
+                        characters=len(text),
+                        kept_characters=len(result.text),
+                        # Of what came in earlier turns the client has been told.
+                        text=result.text if index >= num_answered else None,
                     )
                 )
         compressed.append(message)

@@ -191,6 +191,39 @@ def test_long_tool_results_are_compressed_where_asked_for(engine: FakeEngine) ->
     assert len(seen[1]["content"]) == cut["kept_characters"] < 600
     assert seen[2]["content"] == result
     assert int(response.headers["x-memdecay-compressed-characters"]) > 2000
+    assert cut["text"] == seen[1]["content"]
+
+
+def test_results_in_parts_are_compressed_as_well(engine: FakeEngine) -> None:
+    client = client_of(engine, ServerConfig(compress_tools=200))
+    result = "The listing goes on and on with words that tell nobody anything at all.\n" * 20
+    parts = [{"type": "text", "text": result}, {"type": "text", "text": "exit code 77"}]
+    answered = [{"role": "tool", "content": parts}, {"role": "assistant", "content": "Read."}]
+    messages = [*HELLO, *answered, {"role": "tool", "content": parts}]
+    first, second = chat(client, messages=messages).json()["memdecay"]["compressed_tools"]
+    seen = engine.requests[0].messages
+    assert "77" in seen[1]["content"] == seen[3]["content"] == second["text"]
+    assert first["characters"] == len(result) + len("\nexit code 77")
+    # What was compressed in an earlier turn was told then.
+    assert first == {key: value for key, value in second.items() if key != "text"} | {"message": 1}
+
+
+def test_results_that_are_short_stay_as_they_came(engine: FakeEngine) -> None:
+    client = client_of(engine, ServerConfig(compress_tools=200))
+    parts = [{"type": "text", "text": "exit code 77"}]
+    assert not chat(client, messages=[*HELLO, {"role": "tool", "content": parts}]).json()[
+        "memdecay"
+    ]["compressed_tools"]
+    assert engine.requests[0].messages[1]["content"] == parts
+
+
+def test_fields_may_be_null(client: TestClient) -> None:
+    names = (
+        "cache_salt prompt_cache_key pins session_id tools tool_choice stream stream_options seed "
+        "n temperature top_p logprobs response_format stop max_tokens max_completion_tokens "
+        "presence_penalty frequency_penalty logit_bias forced_output user metadata"
+    )
+    assert chat(client, **dict.fromkeys(names.split())).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -222,6 +255,9 @@ def test_long_tool_results_are_compressed_where_asked_for(engine: FakeEngine) ->
         ),
         ({"session_id": "no/slash"}, "session_id"),
         ({"stream_options": {"include_usage": True}}, "only for a stream"),
+        ({"tool_choice": "maybe"}, "tool_choice: "),
+        ({"stop": 5}, "stop: "),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages.0.content: "),
     ],
 )
 def test_bad_request_is_refused_with_a_sentence(

@@ -101,8 +101,8 @@ class ChatRequest(SamplingFields):
     tool_choice: Literal["none", "auto", "required"] | ForcedTool | None = None
     response_format: dict[str, Any] | None = None
     logprobs: bool | None = None
-    pins: list[int] = Field(
-        default=[], max_length=1024, description="Messages that are never evicted."
+    pins: list[int] | None = Field(
+        default=None, max_length=1024, description="Messages that are never evicted."
     )
 
     @property

@@ -56,7 +56,7 @@ class SamplingFields(BaseModel):
     frequency_penalty: float | None = None
     logit_bias: dict[str, float] | None = None
     session_id: SessionId | None = Field(default=None, description="The session to go on with.")
-    cache_salt: str = Field(default="", max_length=256)
+    cache_salt: str | None = Field(default=None, max_length=256)
     prompt_cache_key: str | None = Field(default=None, max_length=256)
     forced_output: str | None = Field(
         default=None, min_length=1, description="Text that the model is made to say (for replays)."
@@ -119,6 +119,11 @@ class CompressedTool(BaseModel):
     message: int = Field(description="Index of the message.")
     characters: int = Field(description="Its length as it came.")
     kept_characters: int = Field(description="Its length as the model read it, marks included.")
+    text: str | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="What the model read in its place; only if it came behind the newest answer.",
+    )
 
 
 class DivergenceBody(BaseModel):
