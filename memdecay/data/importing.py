@@ -16,6 +16,7 @@ from memdecay.data.formats.registry import find_format, recognise
 from memdecay.data.formats.report import ImportReport, Notes
 from memdecay.data.formats.sample import Layout, Sample, read_sample
 from memdecay.data.formats.source import Source
+from memdecay.data.formats.text import clean_text
 from memdecay.data.spill import Sightings, TemporaryDatabase, text_key
 from memdecay.data.trace import Trace
 
@@ -112,9 +113,11 @@ class TraceImport:
     def _free_id(self, draft: Draft, file: _File, ids: Sightings) -> str:
         """Return the draft's own id or one of the file's label and a number; never one twice."""
         numbers = self._numbers.setdefault(file.label, itertools.count(1))
-        trace_id = draft.id or f"{file.label}:{next(numbers)}"
+        # Cleaned first: two ids may differ in nothing but what is removed.
+        own, label = clean_text(draft.id, file.notes), clean_text(file.label, Notes())
+        trace_id = own or f"{label}:{next(numbers)}"
         while ids.first(key := text_key(trace_id)):
-            trace_id = f"{draft.id or file.label}:{next(numbers)}"
+            trace_id = f"{own or label}:{next(numbers)}"
         ids.add((key,), 1)
         return trace_id
 

@@ -15,7 +15,7 @@ from memdecay.data.jsonl import read_traces, write_traces
 from memdecay.data.trace import Trace
 from tests.data.formats.samples import CHAT
 from tests.data.peak import count_and_peak, held_after
-from tests.data.shared_counts import FORMAT_COUNTS, TRACE_COUNTS
+from tests.data.shared_counts import FORMAT_COUNTS, TRACE_COUNTS, TRACE_SKIPS
 
 _NOT_TRACES = {"FORMATS.md", "LICENSE.upstream"}
 
@@ -59,7 +59,8 @@ def test_each_line_of_the_real_traces_imports(shared_dir: Path, name: str) -> No
     traces, report = _import(shared_dir / "traces" / name)
 
     assert (report.traces, report.messages) == TRACE_COUNTS[name]
-    assert not report.skipped
+    assert _counts(report.skipped) == TRACE_SKIPS.get(name, {})
+    assert not any("###STOP###" in str(trace.messages) for trace in traces)
     assert [trace.id for trace in traces] == [
         trace.id for trace in read_traces(shared_dir / "traces" / name)
     ]
@@ -193,6 +194,48 @@ def test_rewards_and_gold_answers_stay_out_of_the_messages(tmp_path: Path) -> No
     assert _counts(report.repaired)["stop mark of the simulated user removed"] == 2
 
 
+_BYE = ("Hello!", "Hi.", "Bye ###STOP###", "###TRANSFER###")
+
+
+@pytest.mark.parametrize(
+    "chat",
+    [
+        _chat(*_BYE[:3], _BYE[2]),
+        _chat(*_BYE[:3], "Bye.", _BYE[3]),
+        _chat(*_BYE[:3], id="a", source="s"),
+        {"conversations": [{"from": "human", "value": text} for text in _BYE]},
+        {"sessionId": "s", "messages": [{"type": "user", "content": text} for text in _BYE]},
+    ],
+)
+def test_stop_marks_are_taken_out_of_any_format(chat: dict[str, Any], tmp_path: Path) -> None:
+    traces, report = _import(_write(tmp_path / "a.jsonl", chat))
+
+    users = [m.content for trace in traces for m in trace.messages if m.role == "user"]
+    assert "Bye" in users
+    assert not any("###" in text for text in users)
+    assert _counts(report.repaired)["stop mark of the simulated user removed"] >= 1
+
+
+def test_verdicts_inside_the_text_stay_and_are_noticed(tmp_path: Path) -> None:
+    texts = ("The reward is: honour", "b", "Observation: Episode finished, reward = 1", "reward: 1")
+    chat = _chat(*texts, "Correct answer: Paris\n\nGold answer: Rome")
+
+    traces, report = _import(_write(tmp_path / "a.jsonl", chat))
+
+    assert [message.content for message in traces[0].messages[:4]] == list(texts)
+    assert _counts(report.noticed) == {"reward or right answer inside the text kept": 3}
+
+
+def test_stop_marks_stay_in_labelled_text_and_are_noticed(tmp_path: Path) -> None:
+    chat = _chat("Bye ###STOP###", id="a", source="s")
+    span = {"message": 0, "start": 0, "end": 14, "region": "recent_dialogue"}
+
+    traces, report = _import(_write(tmp_path / "a.jsonl", {**chat, "spans": [span]}))
+
+    assert traces[0].messages[0].content == "Bye ###STOP###"
+    assert _counts(report.noticed) == {"stop mark in a labelled text kept": 1}
+
+
 def test_hostile_text_is_cleaned_everywhere(tmp_path: Path) -> None:
     hostile = "\x1b[31m\0\ud800"
     call = {"id": "c", "name": f"f{hostile}", "arguments": {f"k{hostile}": hostile}}
@@ -214,6 +257,19 @@ def test_hostile_text_is_cleaned_everywhere(tmp_path: Path) -> None:
     assert {"NUL character removed", "ANSI code removed", "lone surrogate replaced"} <= set(
         _counts(report.repaired)
     )
+
+
+def test_what_is_empty_or_equal_once_cleaned_is_mended(tmp_path: Path) -> None:
+    messages = [{"role": "\0", "content": "a"}, {"role": "user", "content": "b"}]
+    lines = [{"id": name, "messages": messages} for name in ("x", "x\0", "\0")]
+
+    traces, report = _import(_write(tmp_path / "a.jsonl", *lines), "memdecay")
+
+    assert [trace.id for trace in traces] == ["x", "x:1", "a.jsonl:2"]
+    assert {trace.messages[0].role for trace in traces} == {"user"}
+    assert _counts(report.repaired)["message without a role"] == 3
+    write_traces(traces, tmp_path / "out.jsonl")
+    assert list(read_traces(tmp_path / "out.jsonl")) == traces
 
 
 def test_one_huge_message_is_recognised_and_kept(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from memdecay.data.formats.base import Draft
 from memdecay.data.formats.calls import pair_calls
+from memdecay.data.formats.leaks import notice_leaks, without_stop_marks
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.text import clean_text
 from memdecay.data.formats.values import MAX_DEPTH, as_map, dump_json, unpack_json
@@ -19,14 +20,21 @@ _ESCAPED = re.compile(r"\\u(?:0000|00[19]b|d[89a-f])", re.IGNORECASE)
 def finish_draft(draft: Draft, trace_id: str, notes: Notes) -> Trace | None:
     """Clean every text of a draft, pair its calls and make it a trace.
 
+    Stop marks of simulated users are taken out too, but not of labelled traces, whose labels (and
+    those of a second annotator) lie on the text as it is.
+
     Returns:
         The trace, or None (noted) for a conversation without messages.
     """
-    if not draft.messages:
+    found = draft.messages
+    if not draft.spans:
+        found = without_stop_marks(found, notes)
+    if not found:
         notes.skip("conversation without messages", where=draft.where)
         return None
+    notice_leaks(found, notes)
     messages, spans = [], []
-    for index, message in enumerate(draft.messages):
+    for index, message in enumerate(found):
         own = [span for span in draft.spans if span.message == index]
         content, moved = _clean_content(message.content, own, notes)
         spans += moved
@@ -61,8 +69,12 @@ def clean_value(value: Any, notes: Notes, depth: int = 0) -> Any:
 
 
 def _clean_message(message: Message, content: str, notes: Notes) -> Message:
+    role = clean_text(message.role, notes)
+    if not role:
+        notes.repair("message without a role")
+        role = "assistant" if message.tool_calls else "user"
     return Message(
-        role=clean_text(message.role, notes),
+        role=role,
         content=content,
         tool_calls=tuple(_clean_call(call, notes) for call in message.tool_calls),
         extra=tuple(clean_value(dict(message.extra), notes).items()),

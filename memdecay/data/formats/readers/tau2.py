@@ -10,7 +10,6 @@ from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.facts import run_facts
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
-from memdecay.data.formats.simulated_user import without_stop_marks
 from memdecay.data.formats.values import as_list, as_map, as_str, maps
 from memdecay.data.trace import Message
 
@@ -34,7 +33,7 @@ def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft
     policy = as_str(as_map(as_map(record.get("info")).get("environment_info")).get("policy"))
     for run in runs:
         raws = [part for raw in as_list(run.get("messages")) for part in _opened(raw)]
-        messages = without_stop_marks(read_messages(raws, notes, where), notes)
+        messages = read_messages(raws, notes, where)
         if policy and not any(message.role == "system" for message in messages):
             messages.insert(0, Message("system", policy))
         yield Draft(messages, run_facts(run, ("messages", "id", "simulations")))

@@ -10,7 +10,6 @@ from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.facts import run_facts
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
-from memdecay.data.formats.simulated_user import without_stop_marks
 from memdecay.data.formats.values import as_list
 
 
@@ -22,7 +21,7 @@ def score(sample: Sample) -> int:
 def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft]:
     messages = read_messages(as_list(record.get("traj")), notes, where)
     facts = run_facts(record, ("traj",))
-    yield Draft(without_stop_marks(messages, notes), facts)
+    yield Draft(messages, facts)
 
 
 FORMAT = Format("tau-bench", "tau-bench run", score, each_item(_read))
