@@ -4,11 +4,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from memdecay.classifier.errors import TraceError
+from memdecay.data.jsonl import read_traces
 from memdecay.data.validation import Severity, validate_file
 
 WORDS = " ".join(f"word{i} number{i * 7}" for i in range(80))
@@ -167,3 +171,49 @@ def test_gold_has_no_errors(shared_dir: Path) -> None:
     report = validate_file(shared_dir / "gold" / "gold_dev.jsonl")
     assert report.traces == 263
     assert not report.has_errors
+
+
+_VALUES = st.recursive(
+    st.sampled_from(
+        [None, True, -1, 10**30, float("nan"), "", "\ud800", "\0", "key_decision", {"text": "a"}]
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["id", "role", "content", "messages", "spans", "message", "start", "end", "region"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(_VALUES, min_size=1, max_size=4))
+def test_any_json_is_judged_and_what_passes_can_be_read(lines: list[Any]) -> None:
+    with TemporaryDirectory() as folder:
+        path = write(Path(folder) / "a.jsonl", *map(json.dumps, lines))
+        report = validate_file(path, path)
+        codes = {finding.code for finding in report.findings}
+        if codes.isdisjoint({"json", "schema", "span", "overlap", "encoding", "empty"}):
+            assert sum(1 for _ in read_traces(path)) == report.traces
+        else:
+            assert report.has_errors
+
+
+@pytest.mark.parametrize("depth", [100, 900, 990, 5_000])
+@pytest.mark.parametrize("place", ["content", "arguments", "extra"])
+def test_deep_nesting_is_judged(tmp_path: Path, depth: int, place: str) -> None:
+    deep = "[" * depth + "]" * depth
+    message = {
+        "content": f'{{"role": "user", "content": {deep}}}',
+        "arguments": f'{{"role": "assistant", "tool_calls": [{{"function": {deep}}}]}}',
+        "extra": f'{{"role": "user", "content": "a", "more": {deep}}}',
+    }[place]
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'{{"messages": [{message}]}}\n')
+    report = validate_file(path, path)
+    assert report.traces == 1 or {"json", "empty"} <= {f.code for f in report.findings}
