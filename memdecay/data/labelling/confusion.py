@@ -63,7 +63,8 @@ def krippendorff_alpha(confusion: Confusion) -> float:
 
     alpha = 1 - (n - 1) * sum_{c != k} o_ck / sum_{c != k} n_c n_k, with the coincidences
     o = C + C^T of the confusion matrix C, n_c their row sums and n their total.
-    It is nan where undefined.
+    It is nan where undefined. The package of this name wants a row for each unit, here for each
+    character; the tests compare with it.
 
     Source: K. Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), section C.
     """

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import krippendorff
 import numpy as np
 import pytest
+from sklearn.metrics import cohen_kappa_score, f1_score
 
 from memdecay.classifier.errors import TraceError
 from memdecay.classifier.regions import Region
@@ -41,16 +43,32 @@ def test_agreement_with_oneself_is_full() -> None:
     ] * 4
 
 
-def test_alpha_is_that_of_all_pairs() -> None:
-    rng = np.random.default_rng(0)
-    units = rng.integers(0, 3, (60, 2))
+@pytest.mark.parametrize("num_regions", [1, 2, 3, 5])
+@pytest.mark.parametrize("agreeing", [0.0, 0.5, 0.95, 1.0])
+def test_figures_of_agreement_are_those_of_the_packages(num_regions: int, agreeing: float) -> None:
+    rng = np.random.default_rng(num_regions)
+    first = rng.integers(0, num_regions, 200)
+    second = np.where(rng.random(200) < agreeing, first, rng.integers(0, num_regions, 200))
     confusion = np.zeros((5, 5), np.int64)
-    np.add.at(confusion, (units[:, 0], units[:, 1]), 1)
-    values = units.ravel()
-    observed = float((units[:, 0] != units[:, 1]).mean())
-    differ = (values[:, None] != values[None, :]).sum()
-    expected = differ / (len(values) * (len(values) - 1))
-    assert krippendorff_alpha(confusion) == pytest.approx(1 - observed / expected)
+    np.add.at(confusion, (first, second), 1)
+    if num_regions == 1:
+        assert np.isnan(krippendorff_alpha(confusion))
+        assert np.isnan(cohen_kappa(confusion))
+        return
+    alpha = krippendorff.alpha([first, second], level_of_measurement="nominal")
+    assert krippendorff_alpha(confusion) == pytest.approx(alpha)
+    assert cohen_kappa(confusion) == pytest.approx(cohen_kappa_score(first, second))
+    assert accuracy(confusion) == pytest.approx((first == second).mean())
+    assert macro_f1(confusion) == pytest.approx(f1_score(first, second, average="macro"))
+
+
+def test_an_unlabelled_character_counts_on_neither_side() -> None:
+    spans = (Span(0, 0, 4, Region.TOOL_SUMMARY), Span(0, 4, 9, Region.KEY_DECISION))
+    first = replace(TRACE, spans=spans)
+    second = replace(TRACE, spans=(Span(0, 2, 7, Region.KEY_DECISION),))
+    found = measure_agreement([(first, second)])
+    assert found.characters == 5
+    assert found.to_dict()["accuracy"] == pytest.approx(3 / 5)
 
 
 def test_figures_of_nothing_are_defined_or_nan() -> None:
