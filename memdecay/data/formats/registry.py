@@ -9,7 +9,7 @@ from functools import cache
 
 from memdecay.classifier.errors import TraceError
 from memdecay.data.formats import readers
-from memdecay.data.formats.base import Format
+from memdecay.data.formats.base import NO, Format
 from memdecay.data.formats.sample import Sample
 
 
@@ -42,5 +42,13 @@ def recognise(sample: Sample, formats: Iterable[Format] | None = None) -> Format
         sample: The start of a file.
         formats: Those to choose from, at least one; all if None.
     """
-    best = max(formats or all_formats().values(), key=lambda found: found.score(sample))
-    return best if best.score(sample) > 0 else None
+    scores = [(found, _score(found, sample)) for found in formats or all_formats().values()]
+    best, score = max(scores, key=lambda pair: pair[1])
+    return best if score > NO else None
+
+
+def _score(found: Format, sample: Sample) -> int:
+    try:
+        return found.score(sample)
+    except RecursionError:  # No format nests its messages that deeply.
+        return NO

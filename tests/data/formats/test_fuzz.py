@@ -110,6 +110,8 @@ def test_any_format_can_be_forced_on_any_file(name: str, tmp_path: Path) -> None
     "content",
     [
         b"[" * 50_000,
+        b"[" * 600 + b'{"role":"user","content":"a"}' + b"]" * 600,
+        b'[{"role":"user","content":"a"},' + b"[" * 900 + b"]" * 900 + b"]",
         b'{"a":' * 50_000,
         b'{"messages":[{"role":"user","content":' + b"[" * 700 + b"]" * 700 + b"}]}",
         b'{"role":"user","content":{"a":' * 200 + b"1" + b"}}" * 200,
