@@ -110,6 +110,15 @@ def tokenize(rendered: RenderedConversation, tokenizer: Any) -> TokenizedConvers
     )
 
 
+def count_control_tokens(text: str, tokenizer: Any) -> int:
+    """Return how many control tokens stand in a text, quoted ones included.
+
+    It has that many tokens at least, and each takes the tokenizer a call of its own if quoted.
+    """
+    pattern = _special_pattern(tokenizer)
+    return 0 if pattern is None else sum(1 for _ in pattern.finditer(text))
+
+
 def _encode(
     rendered: RenderedConversation, tokenizer: Any
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

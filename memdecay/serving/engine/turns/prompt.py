@@ -14,7 +14,12 @@ from memdecay.classifier.errors import MemdecayError
 from memdecay.classifier.features import UNKNOWN_ROLE, role_code
 from memdecay.classifier.messages import ChatMessage, chat_message
 from memdecay.classifier.rendering import RenderedConversation, render
-from memdecay.classifier.tokenization import NO_MESSAGE, TokenizedConversation, tokenize
+from memdecay.classifier.tokenization import (
+    NO_MESSAGE,
+    TokenizedConversation,
+    count_control_tokens,
+    tokenize,
+)
 from memdecay.runtime.tagging import Reading
 from memdecay.runtime.transcript import TokenTable, Transcript
 from memdecay.serving.engine.request import ErrorKind, GenerationRequest, RequestRefusedError
@@ -137,7 +142,7 @@ def count_prompt(
     Args:
         request: The request.
         tokenizer: A transformers tokenizer.
-        limit: Its characters are heeded; a text of more tokens than fit may be counted.
+        limit: Heeded as far as reading would take long; more tokens than fit may be counted.
 
     Raises:
         RequestRefusedError: It can't be rendered, or is too long.
@@ -145,8 +150,7 @@ def count_prompt(
     with _refusals():
         if isinstance(request.prompt, tuple):
             return _prompt_of_ids(request.prompt, tokenizer).tokens.input_ids
-        rendered, _ = _render(request, tokenizer)
-        limit.check_characters(len(rendered.text))
+        rendered, _ = _render(request, tokenizer, limit)
         return tokenize(rendered, tokenizer).input_ids
 
 
@@ -172,9 +176,7 @@ def _make_prompt(request: GenerationRequest, tokenizer: Any, limit: PromptLimit 
         if limit is not None:
             limit.check_tokens(len(request.prompt))
         return _prompt_of_ids(request.prompt, tokenizer)
-    rendered, messages = _render(request, tokenizer)
-    if limit is not None:
-        limit.check_characters(len(rendered.text))
+    rendered, messages = _render(request, tokenizer, limit)
     conversation = tokenize(rendered, tokenizer)
     if limit is not None:
         # Before the text of each token is looked at, which takes the longest.
@@ -185,9 +187,21 @@ def _make_prompt(request: GenerationRequest, tokenizer: Any, limit: PromptLimit 
 
 
 def _render(
-    request: GenerationRequest, tokenizer: Any
+    request: GenerationRequest, tokenizer: Any, limit: PromptLimit | None
 ) -> tuple[RenderedConversation, tuple[ChatMessage, ...]]:
     """Return a prompt's text and its messages, of which a raw prompt has none."""
+    if limit is not None:
+        limit.check_messages(len(request.messages))
+    rendered, messages = _rendered(request, tokenizer)
+    if limit is not None:
+        limit.check_characters(len(rendered.text))
+        limit.check_tokens(count_control_tokens(rendered.text, tokenizer))
+    return rendered, messages
+
+
+def _rendered(
+    request: GenerationRequest, tokenizer: Any
+) -> tuple[RenderedConversation, tuple[ChatMessage, ...]]:
     if isinstance(request.prompt, str):
         return RenderedConversation(request.prompt, ()), ()
     messages = with_tools(request.messages, request.tools)
