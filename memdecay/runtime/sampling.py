@@ -77,4 +77,5 @@ def most_likely(probs: Tensor, top_p: float) -> Tensor:
     """
     ordered, order = probs.sort(descending=True, stable=True)
     is_reached_before = ordered.cumsum(dim=-1) - ordered >= top_p
+    is_reached_before[0] = False  # A top_p that float32 rounds to 0 is reached before any token.
     return torch.zeros_like(probs).scatter(0, order, ordered.masked_fill(is_reached_before, 0.0))

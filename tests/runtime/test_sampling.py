@@ -49,7 +49,7 @@ def test_top_p_draws_from_the_most_likely_only() -> None:
 
 @pytest.mark.parametrize(
     ("top_p", "kept"),
-    [(0.01, [1]), (0.4, [1]), (0.55, [1, 3]), (0.8, [1, 2, 3]), (1.0, [0, 1, 2, 3])],
+    [(1e-320, [1]), (0.01, [1]), (0.4, [1]), (0.55, [1, 3]), (0.8, [1, 2, 3]), (1.0, [0, 1, 2, 3])],
 )
 def test_the_fewest_tokens_that_reach_top_p_stay(top_p: float, kept: list[int]) -> None:
     probs = torch.tensor([0.05, 0.45, 0.2, 0.3])
