@@ -37,7 +37,7 @@ class TrainingRun:
     """A finished run.
 
     Attributes:
-        network: The network with the weights of the best epoch, in eval mode on the CPU.
+        network: The network with the weights of the best epoch, float32, in eval mode on the CPU.
         num_epochs: Epochs trained in all.
         is_main_process: False in the helper processes of a multi-process strategy.
     """
@@ -108,7 +108,8 @@ def train(
             write_text_atomically(finished, f"{trainer.current_epoch}\n")
     module.load_state_dict(load_checkpoint(folder / BEST_CHECKPOINT)["state_dict"])
     num_epochs = read_num_epochs(finished) if is_main_process else 0
-    return TrainingRun(module.network.cpu().eval(), num_epochs, is_main_process)
+    # Of a true half or double precision: the graph is exported in single precision.
+    return TrainingRun(module.network.cpu().float().eval(), num_epochs, is_main_process)
 
 
 def check_devices(config: DeviceConfig) -> None:

@@ -323,6 +323,35 @@ def test_interrupted_training_raises_and_can_be_interrupted_again(
     assert run_fit(tmp_path / "classifier", make_config(max_epochs=3)).num_epochs == 3
 
 
+@pytest.mark.parametrize(
+    ("precision", "dtype"),
+    [
+        ("32-true", torch.float32),
+        ("bf16-mixed", torch.bfloat16),
+        ("bf16-true", torch.bfloat16),
+        ("64-true", torch.float64),
+    ],
+)
+def test_precision_reaches_lightning_and_the_export_is_in_single(
+    precision: str, dtype: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: set[torch.dtype] = set()
+    original = RegionModule._logits
+
+    def noted(self: RegionModule, batch: Batch) -> torch.Tensor:
+        logits = original(self, batch)
+        is_mixed = torch.is_autocast_enabled("cpu")
+        seen.add(torch.get_autocast_dtype("cpu") if is_mixed else logits.dtype)
+        return logits
+
+    monkeypatch.setattr(RegionModule, "_logits", noted)
+    device = DeviceConfig("cpu", devices="1", precision=precision)
+    result = run_fit(tmp_path, dataclasses.replace(make_config(8), device=device))
+    assert seen == {dtype}
+    assert result.parity.is_equal
+    assert result.metrics.macro_f1 > 0.7
+
+
 def test_devices_that_lightning_refuses_are_named() -> None:
     with pytest.raises(ConfigError, match="accelerator 'cpu', devices '0'"):
         check_devices(DeviceConfig(accelerator="cpu", devices="0"))
