@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from memdecay.runtime.budgeted import BudgetedLayers
+from memdecay.runtime.grouped_attention import attend_in_groups, can_share_keys
 from memdecay.runtime.observer import AttentionFunction, wrap_attention
 from memdecay.runtime.packed_states import PackedStates
 
@@ -76,6 +77,8 @@ def attend_as_stored(
         scale = kwargs.get("scaling") or query.shape[-1] ** -0.5
         output = cache.attend(key.mixed, query, scale, _bias(attention_mask))
         return output.transpose(1, 2).contiguous(), None
+    if can_share_keys(base, query, key, attention_mask, kwargs):
+        return attend_in_groups(module, query, key, value, attention_mask, **kwargs)
     return base(module, query, key, value, attention_mask, **kwargs)
 
 
