@@ -1,12 +1,14 @@
 """What tagging costs beside the language model's own forward, in prefill and in decode.
 
 The time of each forward and, within the same forward, the time from the position features to the
-tags in the cache are taken together, so that other load on the machine falls on both:
+tags in the cache are taken together, so that other load on the machine falls on both. What a
+token's text says is read beside the model; its CPU time is taken over generated traces, whole
+conversations for prefill and replies token by token for decode:
 
     python benchmarks/tagging_cost.py --model smollm2 --tokens 2048 --decode 128
 
-Without ``--classifier`` a classifier with random weights is exported; it costs what a trained one
-costs.
+Without ``--classifier`` it is the packaged one or, for a model that has none, one of the same sizes
+with random weights, which costs the same.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +28,30 @@ from torch import Tensor
 from memdecay.classifier.artifact import load_artifact, save_artifact
 from memdecay.classifier.card import ClassifierCard
 from memdecay.classifier.export import example_inputs
-from memdecay.classifier.features import NUM_POSITION_FEATURES, FeatureLayout
+from memdecay.classifier.features import (
+    NUM_POSITION_FEATURES,
+    RULE_SCORES_COLUMN,
+    FeatureLayout,
+)
 from memdecay.classifier.fingerprint import llm_fingerprint
 from memdecay.classifier.graph import TaggingGraph
 from memdecay.classifier.llm import LanguageModel, load_llm
 from memdecay.classifier.network import NetworkConfig
+from memdecay.classifier.pretrained import pretrained_folder
 from memdecay.classifier.propagation import PropagationConfig
 from memdecay.classifier.regions import RegionTable
+from memdecay.classifier.rendering import render
+from memdecay.classifier.tokenization import tokenize
+from memdecay.data.generator import PACKAGED_SEED, generate_traces
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.hooks import ForwardStates, attach_memory, describe_by_position
+from memdecay.runtime.reply_text import ReplyText
 from memdecay.runtime.tagger import RegionTagger
+from memdecay.training.config import NetworkSizes
+from memdecay.training.pipeline import default_layer
+
+REPLY_TOKENS = 200
 
 
 @dataclass(slots=True)
@@ -47,13 +62,15 @@ class Cost:
     total_s: float = 0.0
     tagging_s: float = 0.0
 
-    def __str__(self) -> str:
-        llm_s = self.total_s - self.tagging_s
-        per_token = 1000 / max(self.num_tokens, 1)
-        return (
-            f"{self.num_tokens} tokens, {llm_s * per_token:.3f} ms a token for the LLM, "
-            f"{self.tagging_s * per_token:.3f} ms for tagging: {self.tagging_s / llm_s:.2%}"
-        )
+    @property
+    def llm_ms(self) -> float:
+        """Milliseconds of the model's own for a token."""
+        return 1000 * (self.total_s - self.tagging_s) / max(self.num_tokens, 1)
+
+    @property
+    def tagging_ms(self) -> float:
+        """Milliseconds of the network for a token, from features to tags in the cache."""
+        return 1000 * self.tagging_s / max(self.num_tokens, 1)
 
 
 class TimedCache(DecayCache):
@@ -94,6 +111,49 @@ def measure(
             yield Cost(size, _now() - start, cache.tagging_ends_s - describe.begins_s)
 
 
+def text_costs(llm: LanguageModel, num_traces: int) -> tuple[float, float]:
+    """Return the milliseconds that reading the text of a token takes: read whole, and written."""
+    traces = [
+        [message.to_openai() for message in trace.messages]
+        for trace in generate_traces(num_traces, PACKAGED_SEED)
+    ]
+    return _read_ms(llm, traces), _written_ms(llm, traces)
+
+
+def _read_ms(llm: LanguageModel, traces: list[list[dict[str, Any]]]) -> float:
+    conversations = [tokenize(render(trace, llm.tokenizer), llm.tokenizer) for trace in traces]
+    start = time.process_time()
+    for conversation in conversations:
+        conversation.text_features()
+    spent = time.process_time() - start
+    return 1000 * spent / sum(conversation.num_tokens for conversation in conversations)
+
+
+def _written_ms(llm: LanguageModel, traces: list[list[dict[str, Any]]]) -> float:
+    """Write a reply of `REPLY_TOKENS` to each conversation: what its longest message says."""
+    spent, num_tokens = 0.0, 0
+    for trace in traces:
+        longest = max((str(message["content"]) for message in trace), key=len)
+        ids = llm.tokenizer(longest, add_special_tokens=False)["input_ids"][:REPLY_TOKENS]
+        reply = ReplyText(llm.tokenizer)
+        start = time.process_time()
+        for end in range(1, len(ids) + 1):
+            reply.newest(trace, ids[:end])
+        spent += time.process_time() - start
+        num_tokens += len(ids)
+    return 1000 * spent / num_tokens
+
+
+def report(name: str, cost: Cost, text_ms: float) -> str:
+    """Return one line with the model's time for a token and the shares of all that is beside it."""
+    network, text = cost.tagging_ms / cost.llm_ms, text_ms / cost.llm_ms
+    return (
+        f"{name}: {cost.num_tokens} tokens, {cost.llm_ms:.3f} ms a token for the LLM; network "
+        f"{cost.tagging_ms:.4f} ms ({network:.2%}), text {text_ms:.4f} ms ({text:.2%}), together "
+        f"{network + text:.2%}"
+    )
+
+
 def total(costs: list[Cost]) -> Cost:
     """Add costs up."""
     return Cost(
@@ -105,7 +165,8 @@ def total(costs: list[Cost]) -> Cost:
 
 @contextmanager
 def open_tagger(llm: LanguageModel, folder: Path | None) -> Iterator[RegionTagger]:
-    """Open the classifier in a folder, or one with random weights."""
+    """Open the classifier in a folder, the model's packaged one, or one with random weights."""
+    folder = folder or pretrained_folder(llm.name)
     with tempfile.TemporaryDirectory() as temporary:
         if folder is None:
             folder = Path(temporary) / "classifier"
@@ -115,9 +176,14 @@ def open_tagger(llm: LanguageModel, folder: Path | None) -> Iterator[RegionTagge
 
 def export_random(llm: LanguageModel, folder: Path) -> None:
     """Export a classifier of the usual size with random weights."""
-    network = NetworkConfig(llm.hidden_size, NUM_POSITION_FEATURES)
+    network = NetworkConfig(
+        hidden_size=llm.hidden_size,
+        num_position_features=NUM_POSITION_FEATURES,
+        rules_column=RULE_SCORES_COLUMN,
+        **asdict(NetworkSizes()),
+    )
     graph = TaggingGraph(network.build(), RegionTable(), PropagationConfig())
-    layer = llm.num_layers // 2
+    layer = default_layer(llm.num_layers)
     card = ClassifierCard(
         llm_name=llm.name,
         llm_fingerprint=llm_fingerprint(llm.model),
@@ -144,6 +210,9 @@ def _options() -> Any:
     parser.add_argument("--tokens", type=int, default=2048, help="tokens read in chunks")
     parser.add_argument("--chunk", type=int, default=128, help="tokens of a chunk")
     parser.add_argument("--decode", type=int, default=128, help="tokens decoded one by one")
+    parser.add_argument(
+        "--traces", type=int, default=10, help="generated traces whose text is read"
+    )
     parser.add_argument("--budget", type=int, default=1024, help="tokens that the cache keeps")
     parser.add_argument("--threads", type=int, help="torch's threads")
     return parser.parse_args()
@@ -159,8 +228,11 @@ def main() -> None:
     with open_tagger(llm, options.classifier) as tagger:
         costs = list(measure(llm, tagger, options.budget, sizes))
     # The first forward also pays for buffers and for ONNX Runtime's first run.
-    print("prefill:", total([cost for cost in costs[1:] if cost.num_tokens > 1]))
-    print("decode: ", total([cost for cost in costs if cost.num_tokens == 1]))
+    prefill = total([cost for cost in costs[1:] if cost.num_tokens > 1])
+    decode = total([cost for cost in costs if cost.num_tokens == 1])
+    read_ms, written_ms = text_costs(llm, options.traces)
+    print(report("prefill", prefill, read_ms))
+    print(report("decode", decode, written_ms))
 
 
 if __name__ == "__main__":
