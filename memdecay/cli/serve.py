@@ -17,7 +17,7 @@ from memdecay.classifier.errors import ConfigError
 from memdecay.classifier.llm import LanguageModel, load_llm
 from memdecay.classifier.pretrained import DEFAULT_NAME, classifier_folder, pretrained_folder
 from memdecay.classifier.region_settings import RegionSettings
-from memdecay.cli.byte_sizes import parse_bytes
+from memdecay.cli.byte_sizes import parse_bytes, show_bytes
 from memdecay.cli.cache_options import (
     BlockTokensOption,
     ForesightOption,
@@ -240,6 +240,7 @@ def serve(
             _log_as_json()
         url = url_of(listener)
         typer.echo(f"memdecay serves {model} at {url}/v1 (page: {url}/, API: {url}/docs)")
+        typer.echo(f"Sessions take at most {show_bytes(engine.most_kv_bytes)} of KV memory.")
         serve_until_stopped(app, engine, listener, server_config)
 
 

@@ -82,6 +82,7 @@ def test_server_process_answers_shows_its_status_and_stops(
         assert process.stdout is not None
         assert process.stderr is not None
         url = process.stdout.readline().split(" at ")[1].split("/v1")[0]
+        assert "Sessions take at most" in process.stdout.readline()
         body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
         request = urllib.request.Request(
             f"{url}/v1/chat/completions",

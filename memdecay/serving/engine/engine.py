@@ -70,7 +70,7 @@ class Engine:
         TypeError: The tagger is none whose tags can be saved.
         ArtifactError: The classifier was trained on another language model.
         ModelError: The model has layers that the cache does not know.
-        ConfigError: The policy is unknown.
+        ConfigError: The policy is unknown, or the KV memory holds not one session.
         StorageError: The folder of sessions can't be made, or another server uses it.
     """
 
@@ -101,6 +101,11 @@ class Engine:
     def max_context(self) -> int:
         """Most tokens that one conversation may have seen."""
         return self._llm.max_context
+
+    @property
+    def most_kv_bytes(self) -> int:
+        """Bytes that the caches of all sessions on the device take at most."""
+        return self._core.parts.most_kv_bytes
 
     @property
     def is_working(self) -> bool:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from memdecay.classifier.errors import ConfigError
 from memdecay.classifier.fingerprint import llm_fingerprint
 from memdecay.classifier.llm import LanguageModel
 from memdecay.runtime.cache import DecayCache
@@ -68,6 +69,13 @@ class Parts:
         """Return the bytes that a session of so many tokens takes at most."""
         return session_bytes(self.template, self.bytes_per_token, num_tokens)
 
+    @property
+    def most_kv_bytes(self) -> int:
+        """Bytes that all sessions on the device take at most."""
+        most = self.config.max_sessions * self.reserve_bytes(self.llm.max_context)
+        limit = self.config.kv_memory_bytes
+        return most if limit is None else min(most, limit)
+
 
 def make_parts(
     llm: LanguageModel,
@@ -81,7 +89,7 @@ def make_parts(
         TypeError: The tagger is none whose tags can be saved.
         ArtifactError: The classifier was trained on another language model.
         ModelError: The model has layers that the cache does not know.
-        ConfigError: The policy is unknown.
+        ConfigError: The policy is unknown, or the KV memory holds not one session.
         StorageError: The folder of sessions can't be made, or another server uses it.
     """
     # A tagger whose tags can't be saved with a session would forget them when it is moved.
@@ -91,6 +99,8 @@ def make_parts(
             "load a classifier, or leave the tagger out"
         )
     template = make_cache(llm, config.cache, tagger)
+    bytes_per_token = kv_bytes_per_token(template, llm.model.config, llm.dtype)
+    _check_kv_memory(config, session_bytes(template, bytes_per_token, 1))
 
     def new_memory() -> SessionMemory:
         cache = make_cache(llm, config.cache, tagger)
@@ -116,8 +126,18 @@ def make_parts(
         new_memory=new_memory,
         stop_ids=stop_ids(llm),
         template=template,
-        bytes_per_token=kv_bytes_per_token(template, llm.model.config, llm.dtype),
+        bytes_per_token=bytes_per_token,
     )
+
+
+def _check_kv_memory(config: EngineConfig, least_bytes: int) -> None:
+    limit = config.kv_memory_bytes
+    if limit is not None and limit < least_bytes:
+        raise ConfigError(
+            f"the KV memory of {limit:,} bytes holds no session: one with a budget of "
+            f"{config.cache.budget_tokens} tokens takes {least_bytes:,}; raise --kv-memory or "
+            "lower --budget"
+        )
 
 
 def _fingerprint(llm: LanguageModel, config: EngineConfig, tagger: ServedTagger | None) -> str:

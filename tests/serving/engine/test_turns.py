@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from memdecay.classifier.errors import ConfigError
 from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.messages import ToolCall
 from memdecay.runtime.sampling import SamplingConfig
@@ -336,6 +337,27 @@ def test_counting_gives_the_tokens_that_are_read(llm: LanguageModel, given: dict
     with rig(llm) as engine:
         counted = engine.core.intake.count(request)
         assert list(counted) == engine.core.intake.read(request).tokens.input_ids.tolist()
+
+
+@pytest.mark.parametrize("policy", ["memdecay", "full"])
+def test_memory_for_no_session_is_refused_at_the_start(llm: LanguageModel, policy: str) -> None:
+    cache = cache_config(96, policy)
+    with rig(llm, cache=cache, kv_memory_bytes=96 * 512) as engine:
+        assert engine.core.parts.most_kv_bytes == 96 * 512
+        engine.ask((user("Hi"),))
+    with (
+        pytest.raises(ConfigError, match="holds no session"),
+        rig(llm, cache=cache, kv_memory_bytes=96 * 512 - 1),
+    ):
+        pass
+
+
+def test_without_a_limit_the_number_of_sessions_is_one(llm: LanguageModel) -> None:
+    with rig(llm, cache=cache_config(96), max_sessions=3) as engine:
+        runs = [engine.ask((user("Hi " * 8),), f"tenant {i}", max_tokens=40) for i in range(5)]
+        used = engine.core.parts.tiers.use()["device"].used_bytes
+        assert runs
+        assert used <= engine.core.parts.most_kv_bytes == 3 * 96 * 512
 
 
 def test_a_session_larger_than_all_memory_is_refused(llm: LanguageModel) -> None:

@@ -126,7 +126,7 @@ def _divergence(num_same: int, is_read_again: bool) -> Divergence:
         "chat template"
     )
     if is_read_again:
-        ending = "; tokens were evicted there already, so all of it is read again."
+        ending = "; tokens were evicted or faded there already, so all of it is read again."
     else:
         ending = "; it is read again from there."
     return Divergence(num_same, is_read_again, sentence + ending)
