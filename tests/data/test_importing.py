@@ -13,7 +13,7 @@ from memdecay.data.formats.report import ImportReport
 from memdecay.data.importing import TraceImport
 from memdecay.data.jsonl import read_traces, write_traces
 from memdecay.data.trace import Trace
-from tests.data.formats.samples import CHAT
+from tests.data.formats.samples import CHAT, SAMPLES
 from tests.data.peak import count_and_peak, held_after
 from tests.data.shared_counts import FORMAT_COUNTS, TRACE_COUNTS, TRACE_SKIPS
 
@@ -166,6 +166,28 @@ def test_trials_of_one_task_share_the_key_by_which_traces_are_split(tmp_path: Pa
     assert len({trace.id for trace in traces}) == 3
 
 
+def test_a_benchmark_instance_in_the_file_name_is_the_task(tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / f"{number}").mkdir()
+        _write(tmp_path / f"{number}" / "django__django-11138.json", _chat(f"run {number}", "b"))
+
+    traces = list(TraceImport([tmp_path]))
+
+    assert [trace.task_id for trace in traces] == ["django__django-11138"] * 2
+    assert len({trace.id for trace in traces}) == 2
+
+
+@pytest.mark.parametrize("name", ["autogen", "langfuse"])
+def test_the_conversations_of_one_session_are_one_task(name: str, tmp_path: Path) -> None:
+    sample = [sample for sample in SAMPLES if sample.format == name][-1]
+    path = tmp_path / "session"
+    path.write_bytes(sample.content)
+
+    traces, _ = _import(path, name)
+
+    assert {trace.task_id for trace in traces} == {"session"}
+
+
 def test_questions_are_the_task_of_react_runs(tmp_path: Path) -> None:
     run = "Question: Who?{}\nThought 1: a\nAction 1: Search[a]\nObservation 1: b\n\n"
     (tmp_path / "a.txt").write_text(run.format("") + run.format("You have tried before."))
@@ -274,11 +296,14 @@ def test_what_is_empty_or_equal_once_cleaned_is_mended(tmp_path: Path) -> None:
 
 def test_one_huge_message_is_recognised_and_kept(tmp_path: Path) -> None:
     lines = [_chat("x" * 800_000, "short"), _chat("other")]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join([json.dumps(lines[0]), "{broken", json.dumps(lines[1])]))
 
-    traces, report = _import(_write(tmp_path / "a.jsonl", *lines))
+    traces, report = _import(path)
 
     assert report.format == "openai-chat"
     assert [trace.num_characters for trace in traces] == [800_005, 5]
+    assert _counts(report.skipped) == {"line that is no JSON": 1}
 
 
 def test_the_same_tool_output_twice_stays(tmp_path: Path) -> None:

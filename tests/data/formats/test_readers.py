@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,13 @@ def test_each_format_gives_its_conversations_in_order(sample: FileSample, tmp_pa
 
 def test_every_format_has_a_sample() -> None:
     assert {sample.format for sample in SAMPLES} == set(all_formats())
+
+
+def test_every_format_is_documented() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "importing.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+
+    assert set(re.findall("`(.*?)`", " ".join(rows[1:]))) == set(all_formats())
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=_ids)
