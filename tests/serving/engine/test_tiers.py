@@ -244,6 +244,17 @@ def test_without_other_tiers_the_least_valuable_session_is_given_up(llm: Languag
         assert go_on(engine, ANN, long, session_id="long").started.notes == ()
 
 
+def test_a_changed_past_of_a_session_that_was_given_up_is_read_whole(llm: LanguageModel) -> None:
+    with rig(llm, max_sessions=1) as engine:
+        engine.ask(ANN, session_id="s")
+        engine.ask(BEN, session_id="other")
+        run = engine.ask((*ANN[:-1], user("Something else")), session_id="s")
+        assert run.started.num_cached_tokens == 0
+        assert "make room for others" in run.started.notes[0]
+        assert run.started.divergence is not None
+        assert run.started.divergence.is_read_again
+
+
 def test_the_device_never_holds_more_bytes_than_set(llm: LanguageModel) -> None:
     session_bytes = 96 * 4 * 2 * 2 * 8 * 4
     limit = 2 * session_bytes + 10

@@ -53,7 +53,8 @@ class Beginner:
         tier = self._tiers.bring(session)
         memory = session.memory
         assert memory is not None, "the session was brought to the device"
-        if session.lost_because:
+        was_lost = bool(session.lost_because)
+        if was_lost:
             notes.append(
                 f"The session's memory was given up because {session.lost_because}: the whole "
                 "conversation is read again."
@@ -66,7 +67,7 @@ class Beginner:
         session.transcript = transcript
         divergence = None
         if num_same < num_before or is_read_again:
-            divergence = _divergence(num_same, is_read_again)
+            divergence = _divergence(num_same, is_read_again or was_lost)
         origin: Origin = "session" if memory.num_tokens else "new"
         if not memory.num_tokens and self._use_prefix(turn.prompt, session):
             origin = "prefix"
@@ -126,7 +127,7 @@ def _divergence(num_same: int, is_read_again: bool) -> Divergence:
         "chat template"
     )
     if is_read_again:
-        ending = "; tokens were evicted or faded there already, so all of it is read again."
+        ending = "; tokens there were evicted, faded or given up, so all of it is read again."
     else:
         ending = "; it is read again from there."
     return Divergence(num_same, is_read_again, sentence + ending)
