@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeGuard
 
 from memdecay.classifier.errors import TraceError
 from memdecay.classifier.regions import Region
@@ -79,7 +79,7 @@ def _place(value: Mapping[str, Any], text: str, where: str) -> tuple[int, int, b
     return (start, end, False) if end <= len(text) else (first, last, False)
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
