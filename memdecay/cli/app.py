@@ -15,6 +15,7 @@ from memdecay import __version__
 from memdecay.classifier.errors import MemdecayError
 from memdecay.cli.commands import add_commands, chosen_command
 from memdecay.cli.console import error_console, log_handler
+from memdecay.cli.openmp import wait_asleep
 
 USAGE_EXIT_CODE = 2
 INTERRUPTED_EXIT_CODE = 130
@@ -59,6 +60,8 @@ def _drop_output() -> None:
 
 
 def _run(arguments: Sequence[str]) -> None:
+    if chosen_command(arguments) == "serve":
+        wait_asleep()
     try:
         make_app(arguments)(args=arguments, prog_name="memdecay")
     except SystemExit as stopped:
