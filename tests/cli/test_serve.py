@@ -235,6 +235,8 @@ def test_region_settings_reach_the_engine(
     engines: list[Any] = []
 
     class Noted(FakeEngine):
+        most_kv_bytes = 3 << 20
+
         def __init__(self, _: object, config: EngineConfig, tagger: RegionTagger) -> None:
             super().__init__()
             engines.append((config, tagger))
@@ -247,6 +249,7 @@ def test_region_settings_reach_the_engine(
         *("--regions", tmp_path / "regions.toml"),
     )
     assert outcome.exit_code == 0, outcome.err
+    assert "Sessions take at most 3.0 MiB of KV memory." in outcome.out
     ((config, tagger),) = engines
     assert tagger.region_table == table
     assert config.cache.region_shares[1] == 0.3
