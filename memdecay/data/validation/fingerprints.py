@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
+from memdecay.data.spill import text_key
 from memdecay.data.trace import Trace
 
 SHINGLE_WORDS = 8
@@ -17,8 +18,7 @@ _WORD = re.compile(r"\w+")
 
 def text_digest(text: str) -> bytes:
     """Return 16 bytes that stand for a text, whatever its case and white space."""
-    words = " ".join(text.lower().split())
-    return hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return text_key(" ".join(text.lower().split()))
 
 
 def prefix_digests(trace: Trace) -> list[bytes]:
