@@ -9,6 +9,7 @@ from typing import Any
 from memdecay.data.formats.calls import read_call
 from memdecay.data.formats.content import content_text
 from memdecay.data.formats.report import Notes
+from memdecay.data.formats.tool_errors import error_fields, with_error
 from memdecay.data.formats.values import as_list, as_map, as_str, first_str, unpack_json
 from memdecay.data.trace import Message
 
@@ -100,8 +101,9 @@ def _result(block: Mapping[str, Any], notes: Notes) -> Message:
     name = first_str(inner, ("name", "toolName", "tool_name"))
     extra |= {"tool_call_id": call_id} if call_id else {}
     extra |= {"name": name} if name else {}
-    extra |= {"is_error": True} if inner.get("is_error") is True else {}
-    return Message("tool", content_text(_plain(body), notes), (), tuple(extra.items()))
+    extra |= error_fields(inner)
+    text = with_error(content_text(_plain(body), notes), inner)
+    return Message("tool", text, (), tuple(extra.items()))
 
 
 def _plain(body: object) -> object:

@@ -9,6 +9,7 @@ from memdecay.data.formats.blocks import split_blocks
 from memdecay.data.formats.calls import read_call
 from memdecay.data.formats.items import ITEM_READERS, read_reasoning
 from memdecay.data.formats.report import Notes
+from memdecay.data.formats.tool_errors import error_fields, with_error
 from memdecay.data.formats.values import as_list, as_map, as_str, first_str, unpack_json
 from memdecay.data.trace import Message
 
@@ -102,11 +103,20 @@ def _read_message(raw: Mapping[str, Any], notes: Notes, where: str) -> list[Mess
     role = _role(raw, bool(calls), notes, where)
     extra = _extra(raw, role, parts.reasoning)
     messages = list(parts.results)
-    if parts.text or calls or not messages:
-        message = Message(role, parts.text, tuple(calls), tuple(extra.items()))
+    text = _text(parts.text, role, raw, notes)
+    if text or calls or not messages:
+        message = Message(role, text, tuple(calls), tuple(extra.items()))
         # Results follow the calls and the text before them; a user's text follows the results.
         messages.insert(0 if calls or parts.text_first else len(messages), message)
     return messages
+
+
+def _text(text: str, role: str, raw: Mapping[str, Any], notes: Notes) -> str:
+    if role == "tool" or not text:
+        return with_error(text, raw)
+    if raw.get("error"):
+        notes.skip("error beside the text of a message that is no tool's")
+    return text
 
 
 def _unwrap(raw: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -127,8 +137,7 @@ def _raw_content(raw: Mapping[str, Any]) -> object:
     for key in ("content", "parts", "value", "text", "message"):
         if raw.get(key) not in (None, "", []):
             return raw[key]
-    error = as_map(raw.get("error")).get("message")
-    return error if isinstance(error, str) else None
+    return None
 
 
 def _structured_calls(raw: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
@@ -165,8 +174,7 @@ def _extra(raw: Mapping[str, Any], role: str, reasoning: list[str]) -> dict[str,
         extra |= {"tool_call_id": call_id} if call_id else {}
         name = first_str(raw, ("name", "toolName", "tool_name", "function"))
         extra |= {"name": name} if name else {}
-        if raw.get("is_error") is True or raw.get("isError") is True:
-            extra["is_error"] = True
+        extra |= error_fields(raw)
     thoughts = [as_str(raw.get(key)) for key in ("reasoning_content", "reasoning")]
     thoughts = [thought for thought in dict.fromkeys([*thoughts, *reasoning]) if thought]
     return extra | ({"reasoning_content": "\n".join(thoughts)} if thoughts else {})

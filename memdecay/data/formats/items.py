@@ -8,8 +8,12 @@ from typing import Any
 from memdecay.data.formats.calls import tool_call
 from memdecay.data.formats.content import content_text
 from memdecay.data.formats.report import Notes
+from memdecay.data.formats.tool_errors import error_fields, with_error
 from memdecay.data.formats.values import as_map, as_str, first_str, unpack_json
 from memdecay.data.trace import Message
+
+# Of calls that OpenAI runs: what a code interpreter prints, what a file search finds.
+_OUTPUT_KEYS = ("output", "outputs", "results")
 
 
 def _call_item(raw: Mapping[str, Any], notes: Notes) -> list[Message]:
@@ -21,13 +25,14 @@ def _call_item(raw: Mapping[str, Any], notes: Notes) -> list[Message]:
         arguments = {"input": arguments}
     call = Message("assistant", "", (tool_call(name, arguments, call_id, notes),))
     # Calls that OpenAI runs itself carry their output along.
-    has_output = raw.get("output") is not None
+    has_output = any(raw.get(key) for key in (*_OUTPUT_KEYS, "error"))
     return [call, *(_output_item(raw, notes) if has_output else ())]
 
 
 def _output_item(raw: Mapping[str, Any], notes: Notes) -> list[Message]:
-    extra = {"tool_call_id": first_str(raw, ("call_id", "id"))}
-    return [Message("tool", content_text(_output(raw), notes), (), tuple(extra.items()))]
+    extra = {"tool_call_id": first_str(raw, ("call_id", "id")), **error_fields(raw)}
+    text = with_error(content_text(_output(raw), notes), raw)
+    return [Message("tool", text, (), tuple(extra.items()))]
 
 
 def _output(raw: Mapping[str, Any]) -> object:
@@ -36,7 +41,7 @@ def _output(raw: Mapping[str, Any]) -> object:
     for key, beside in (("output", {"metadata"}), ("content", {"success"})):
         if key in as_map(output) and set(output) <= {key, *beside}:
             return output[key]
-    return raw.get("output")
+    return next((raw[key] for key in _OUTPUT_KEYS if raw.get(key) is not None), None)
 
 
 def read_reasoning(raw: Mapping[str, Any], notes: Notes) -> list[str]:

@@ -83,4 +83,59 @@ def test_what_is_no_message_is_skipped_and_a_missing_role_is_repaired() -> None:
 def test_an_error_stands_for_missing_content() -> None:
     raw = {"role": "tool", "content": "", "error": {"type": "timeout", "message": "too slow"}}
 
-    assert read_messages([raw], Notes())[0].content == "too slow"
+    message = read_messages([raw], Notes())[0]
+
+    assert message.content == "too slow"
+    assert dict(message.extra) == {"is_error": True, "error_type": "timeout"}
+
+
+@pytest.mark.parametrize(
+    ("error", "content"),
+    [
+        ({"type": "limit", "message": "too long"}, "Error: too long\nthe start"),
+        ("too long", "Error: too long\nthe start"),
+        ({"code": -32000}, 'Error: {"code": -32000}\nthe start'),
+        ("the start", "the start"),
+        (None, "the start"),
+        ({}, "the start"),
+    ],
+)
+def test_an_error_beside_the_result_of_a_tool_is_kept(error: object, content: str) -> None:
+    raw = {"role": "tool", "content": "the start", "error": error}
+    block = {"type": "tool_result", "content": "the start", "error": error}
+    item = {"type": "mcp_call", "name": "f", "id": "c", "output": "the start", "error": error}
+    messages = read_messages([raw, {"role": "user", "content": [block]}, item], Notes())
+
+    results = [message for message in messages if message.role == "tool"]
+    assert [message.content for message in results] == [content] * 3
+    assert [dict(m.extra).get("is_error", False) for m in results] == [bool(error)] * 3
+
+
+def test_a_call_that_only_failed_keeps_its_error() -> None:
+    item = {"type": "mcp_call", "name": "f", "arguments": "{}", "id": "c", "error": "no server"}
+
+    call, result = read_messages([item], Notes())
+
+    assert call.tool_calls
+    assert (result.content, dict(result.extra)["is_error"]) == ("no server", True)
+
+
+def test_results_of_calls_that_run_at_the_vendor_are_kept() -> None:
+    items = [
+        {"type": "code_interpreter_call", "code": "1", "outputs": [{"type": "logs", "logs": "7"}]},
+        {"type": "file_search_call", "queries": ["q"], "results": [{"file_id": "f", "text": "x"}]},
+    ]
+
+    messages = read_messages(items, Notes())
+
+    assert [message.role for message in messages] == ["assistant", "tool"] * 2
+    assert "7" in messages[1].content
+    assert "x" in messages[3].content
+
+
+def test_an_error_of_an_assistant_is_noted_not_read() -> None:
+    notes = Notes()
+    raw = {"role": "assistant", "content": "Hello", "error": {"message": "rate limit"}}
+
+    assert read_messages([raw], notes)[0].content == "Hello"
+    assert notes.skipped["error beside the text of a message that is no tool's"].count == 1

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from memdecay.data.formats.react import parse_react
 from memdecay.data.importing import TraceImport
 from memdecay.data.trace import Trace
@@ -153,3 +155,27 @@ def test_calls_of_intercode_hold_the_action(tmp_path: Path) -> None:
     arguments = trace.messages[1].tool_calls[0]["function"]["arguments"]
     assert json.loads(arguments) == {"input": "execute[ls]"}
     assert dict(trace.extra)["meta"]["rewards"] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "shown"),
+    [
+        ({}, "out"),
+        ({"exit_code": -1, "prefix": "", "suffix": ""}, "out"),
+        (
+            {"exit_code": 2, "prefix": "[below]\n", "suffix": "\n[done]", "working_dir": "/w"},
+            "[below]\nout\n[done]\n[Current working directory: /w]\n"
+            "[Command finished with exit code 2]",
+        ),
+    ],
+)
+def test_a_commands_output_is_read_as_openhands_shows_it(
+    metadata: dict[str, Any], shown: str, tmp_path: Path
+) -> None:
+    extras = {"command": "ls", "metadata": metadata}
+    run = {"id": 1, "source": "agent", "action": "run", "args": {"command": "ls"}}
+    seen = {"source": "agent", "observation": "run", "cause": 1, "content": "out", "extras": extras}
+
+    trace = _import(tmp_path, run, seen)[0]
+
+    assert trace.messages[1].content == shown

@@ -11,6 +11,7 @@ from memdecay.data.formats.calls import read_call
 from memdecay.data.formats.content import content_text
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
+from memdecay.data.formats.tool_errors import with_error
 from memdecay.data.formats.values import as_list, as_map, as_str, first_str, maps
 from memdecay.data.trace import Message
 
@@ -77,7 +78,9 @@ def _result_text(item: object, notes: Notes) -> str:
     if response is None:
         return content_text(item, notes)
     body = as_map(response)
-    return content_text(body.get("output", body.get("error", response)), notes)
+    if not {"output", "error"} & set(body):
+        return content_text(response, notes)
+    return with_error(content_text(body.get("output"), notes), body)
 
 
 FORMAT = Format("gemini-cli", "Gemini CLI session", score, each_item(_read))

@@ -16,6 +16,10 @@ from memdecay.data.formats.values import as_list, as_map, as_str, first_str, map
 from memdecay.data.trace import Message
 
 _SILENT = {"agent_state_changed", "change_agent_state", "null", "recall", "condensation"}
+_SHELL_STATE = (
+    ("Current working directory", "working_dir"),
+    ("Python interpreter", "py_interpreter_path"),
+)
 _THOUGHT_KEYS = ("thought", "content", "final_thought")
 
 
@@ -56,10 +60,7 @@ def _messages(events: list[Mapping[str, Any]], notes: Notes) -> list[Message]:
     calls_of: dict[str, str] = {}
     last_response = ""
     for event in events:
-        if (
-            not _is_event(event)
-            or {as_str(event.get("action")), as_str(event.get("observation"))} & _SILENT
-        ):
+        if not _is_event(event) or _is_silent(event):
             notes.skip("event without words for the model")
             continue
         if "observation" in event:
@@ -109,9 +110,27 @@ def _observation(event: Mapping[str, Any], calls_of: Mapping[str, str], notes: N
         first_str(event, ("cause",)), ""
     )
     name = first_str(metadata, ("function_name",)) or as_str(event.get("observation"))
-    text = content_text(event.get("content"), notes) or as_str(event.get("message"))
+    text = _shown(content_text(event.get("content"), notes), as_map(event.get("extras")))
+    text = text or as_str(event.get("message"))
     extra = {"tool_call_id": call_id, "name": name}
     return Message("tool", text, (), tuple((key, value) for key, value in extra.items() if value))
+
+
+def _shown(output: str, extras: Mapping[str, Any]) -> str:
+    """Return a command's output as OpenHands shows it to the model.
+
+    The event keeps apart what the shell's state adds: how the command ended, where it stands.
+    """
+    state = as_map(extras.get("metadata"))
+    if "exit_code" not in state:
+        return output
+    lines = [f"{as_str(state.get('prefix'))}{output}{as_str(state.get('suffix'))}"]
+    for name, key in _SHELL_STATE:
+        lines += [f"[{name}: {state[key]}]"] if as_str(state.get(key)) else []
+    # -1 stands for a command that still runs.
+    ended = state["exit_code"]
+    lines += [f"[Command finished with exit code {ended}]"] if ended not in (-1, None) else []
+    return "\n".join(lines)
 
 
 def _is_event(event: Mapping[str, Any]) -> bool:
