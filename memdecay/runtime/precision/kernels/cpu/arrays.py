@@ -19,13 +19,15 @@ NO_BIAS = np.empty((0, 0), dtype=np.float32)
 def arrays_of(part: PackedPart) -> tuple[Any, ...]:
     """Return what kernels take for a part, from its keys to the scales."""
     key, value = packing_of(part.tier.key), packing_of(part.tier.value)
-    # Made anew for each layer and step: kept, it would be a third more than the basis itself.
-    basis = key.synthesis @ part.basis.directions.mT  # (heads, lanes, key_dim)
+    # Made anew for each layer and step: kept, it would be a third more than the basis itself. By
+    # numpy: torch takes twice the time for matrices as small as these.
+    directions = array_of(part.basis.directions)
+    basis = np.matmul(key.synthesis, directions.swapaxes(1, 2))  # (heads, lanes, key_dim)
     cos, sin = part.rotation.cos, part.rotation.sin
     return (
         array_of(part.pool.keys),
         key.parts,
-        array_of(basis),
+        basis,
         array_of(part.basis.mean),
         flat(cos),
         flat(sin),
@@ -33,7 +35,7 @@ def arrays_of(part: PackedPart) -> tuple[Any, ...]:
         cos.stride(0),
         array_of(part.pool.values),
         value.parts,
-        value.synthesis_array,
+        value.synthesis,
         scale_table(),
     )
 

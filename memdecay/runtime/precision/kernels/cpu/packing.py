@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from memdecay.runtime.precision.bands import BandCodec, scale_of
 
@@ -27,12 +26,10 @@ class Packing:
         parts: What shares a scale, ``(parts, 5)``, int64: the place of its codes and how many
             bytes they are, the place of its scale, its bits and its first lane.
         synthesis: ``(lanes, dim)``, float32: makes vectors out of lanes.
-        synthesis_array: The same memory as an array.
     """
 
     parts: npt.NDArray[np.int64]
-    synthesis: Tensor
-    synthesis_array: npt.NDArray[np.float32]
+    synthesis: npt.NDArray[np.float32]
 
 
 @functools.cache
@@ -51,7 +48,7 @@ def packing_of(codec: BandCodec) -> Packing:
             order += elements.T.flatten().tolist()
         offset += band.num_bytes
     synthesis = codec.synthesis(torch.device("cpu"))[torch.tensor(order)].contiguous()
-    return Packing(np.array(parts, dtype=np.int64), synthesis, synthesis.numpy())
+    return Packing(np.array(parts, dtype=np.int64), synthesis.numpy())
 
 
 @functools.cache
