@@ -43,11 +43,16 @@ def create_app(
         description="OpenAI's chat API over KV caches that forget like a memory.",
         redoc_url=None,
     )
-    for module in (chat, completions, models, sessions, watching):
-        app.include_router(module.router)
+    routers = [module.router for module in (chat, completions, models, sessions, watching)]
+    for router in routers:
+        app.include_router(router)
     _add_error_handlers(app)
     app.user_middleware = [
-        Middleware(RequestLog, on_answer=instruments.answered),
+        Middleware(
+            RequestLog,
+            on_answer=instruments.answered,
+            routes=[route for router in routers for route in router.routes],
+        ),
         Middleware(Authentication, keys=keys),
         Middleware(Admission, config.max_requests, config.max_tenant_requests),
         Middleware(BodyLimit, config.max_body_bytes, config.body_timeout_s),

@@ -7,6 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
+from memdecay.serving.api.config import ServerConfig
 from memdecay.serving.api.logs import JsonFormatter
 from tests.serving.api.conftest import chat, client_of
 from tests.serving.fake_engine import FakeEngine
@@ -58,6 +59,17 @@ def test_requests_are_counted_by_route_and_not_by_session(client: TestClient) ->
     labels = (("route", "/v1/sessions/{session_id}"), ("status", "404"))
     assert samples(client)["memdecay:http_requests_total", labels] == 1
     assert "secret-name" not in client.get("/metrics").text
+
+
+def test_refused_requests_count_for_the_route_they_meant(engine: FakeEngine) -> None:
+    client = client_of(engine, ServerConfig(max_body_bytes=4096))
+    chat(client, messages=[{"role": "user", "content": "a" * 5000}])
+    client.delete("/v1/models")
+    client.get("/nowhere")
+    counted = samples(client)
+    for route, status in (("/v1/chat/completions", 413), ("/v1/models", 405), ("other", 404)):
+        labels = (("route", route), ("status", str(status)))
+        assert counted["memdecay:http_requests_total", labels] == 1, route
 
 
 def test_two_applications_count_apart(engine: FakeEngine) -> None:

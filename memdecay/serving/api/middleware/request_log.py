@@ -6,9 +6,10 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memdecay.serving.api.errors import ApiError
@@ -27,11 +28,14 @@ class RequestLog:
     Args:
         app: What comes behind it.
         on_answer: Gets the route and the status of each request.
+        routes: Where requests can go. One that was refused on its way (no key, too large) counts
+            for the route it meant.
     """
 
-    def __init__(self, app: ASGIApp, on_answer: OnAnswer) -> None:
+    def __init__(self, app: ASGIApp, on_answer: OnAnswer, routes: Sequence[BaseRoute]) -> None:
         self._app = app
         self._on_answer = on_answer
+        self._routes = routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on."""
@@ -63,7 +67,7 @@ class RequestLog:
             current_request_id.reset(token)
 
     def _report(self, scope: Scope, status: int, seconds: float) -> None:
-        route = _route(scope)
+        route = self._route(scope)
         self._on_answer(route, status)
         _LOGGER.info(
             "request",
@@ -77,10 +81,11 @@ class RequestLog:
             },
         )
 
-
-def _route(scope: Scope) -> str:
-    # The template of the path: session ids are the tenant's own and make no label.
-    return str(getattr(scope.get("route"), "path", "other"))
+    def _route(self, scope: Scope) -> str:
+        matching = (route for route in self._routes if route.matches(scope)[0] is not Match.NONE)
+        route = scope.get("route") or next(matching, None)
+        # The template of the path: session ids are the tenant's own and make no label.
+        return str(getattr(route, "path", "other"))
 
 
 def _request_id(given: str | None) -> str:
