@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from memdecay.classifier.regions import Region
+from memdecay.data.hindsight.late_decisions import PASSING, late_decisions
 from memdecay.data.hindsight.measured import MeasuredTrace
 from memdecay.data.hindsight.second_opinion import Opinion, doubted_by_rules
 from memdecay.data.hindsight.segments import VisitedSegment, visited_segments
 
-_PASSING = (Region.RECENT_DIALOGUE, Region.ORDINARY_CONTEXT)
 _LASTING = (Region.KEY_DECISION, Region.TOOL_SUMMARY)
 
 
@@ -49,12 +49,14 @@ class AuditConfig:
             at most a half.
         min_factor: How many times more or less than usual the visits must be at least, above 1.
         rules_share: Share of all labelled spans that the rules may doubt at most, 0 to 1.
+        min_decision_tokens: The least tokens of what may be a late decision; a heading is none.
     """
 
     min_age: int = 64
     tail: float = 0.05
     min_factor: float = 1.5
     rules_share: float = 0.05
+    min_decision_tokens: int = 8
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -70,6 +72,10 @@ class AuditConfig:
             raise ValueError(f"min_factor must be above 1, got {self.min_factor}")
         if not 0 <= self.rules_share <= 1:
             raise ValueError(f"rules_share must be from 0 to 1, got {self.rules_share}")
+        if self.min_decision_tokens < 1:
+            raise ValueError(
+                f"min_decision_tokens must be 1 or more, got {self.min_decision_tokens}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +158,8 @@ def audit_labels(traces: Iterable[MeasuredTrace], config: AuditConfig | None = N
     ordinary_context), at the lower end where it is a lasting one (key_decision, tool_summary).
     Standing instructions are never doubted so: models obey them without looking back at them.
 
+    Late decisions are found as `late_decisions` tells.
+
     The rules doubt spans whose label they believe in least, see `doubted_by_rules`.
 
     Args:
@@ -162,12 +170,13 @@ def audit_labels(traces: Iterable[MeasuredTrace], config: AuditConfig | None = N
     found = [(measured, visited_segments(measured, config.min_age)) for measured in traces]
     segments = [segment for _, own in found for segment in own]
     bounds = _bounds(segments, config)
-    suspects = [
-        _suspect(measured, segment, doubt)
-        for measured, own in found
-        for segment in own
-        if (doubt := _doubt(segment, bounds)) is not None
-    ]
+    late = late_decisions(found, config.tail, config.min_decision_tokens)
+    suspects = []
+    for index, (measured, own) in enumerate(found):
+        for segment in own:
+            is_late = (index, segment) in late
+            doubt = Doubt.LATE_DECISION if is_late else _doubt(segment, bounds)
+            suspects += [] if doubt is None else [_suspect(measured, segment, doubt)]
     labelled = [measured.aligned.trace for measured, _ in found]
     suspects += map(_rule_suspect, doubted_by_rules(labelled, config.rules_share))
     suspects.sort(key=lambda suspect: (TRUST.index(suspect.doubt), -suspect.strength))
@@ -189,38 +198,21 @@ def audit_labels(traces: Iterable[MeasuredTrace], config: AuditConfig | None = N
 class _Bounds:
     low: float
     high: float
-    high_by_decisions: float
 
 
 def _bounds(segments: Sequence[VisitedSegment], config: AuditConfig) -> _Bounds:
     visits = np.array([segment.visits for segment in segments])
-    by_decisions = np.array(
-        [value for segment in segments if (value := segment.decision_visits) is not None]
-    )
-
-    def outer(values: Any, share: float) -> float:
-        return float(np.quantile(values, share)) if values.size else math.nan
-
-    def at_least(value: float) -> float:
-        return math.inf if math.isnan(value) else max(value, config.min_factor)
-
-    low = outer(visits, config.tail)
-    return _Bounds(
-        low=0.0 if math.isnan(low) else min(low, 1 / config.min_factor),
-        high=at_least(outer(visits, 1 - config.tail)),
-        high_by_decisions=at_least(outer(by_decisions, 1 - config.tail)),
-    )
+    if not visits.size:
+        return _Bounds(0.0, math.inf)
+    low, high = np.quantile(visits, (config.tail, 1 - config.tail))
+    return _Bounds(min(low, 1 / config.min_factor), max(high, config.min_factor))
 
 
 def _doubt(segment: VisitedSegment, bounds: _Bounds) -> Doubt | None:
     if segment.region in _LASTING:
         return Doubt.UNVISITED if segment.visits <= bounds.low else None
-    if segment.region not in _PASSING:
-        return None
-    by_decisions = segment.decision_visits
-    if by_decisions is not None and by_decisions >= bounds.high_by_decisions:
-        return Doubt.LATE_DECISION
-    return Doubt.VISITED if segment.visits >= bounds.high else None
+    is_passing = segment.region in PASSING
+    return Doubt.VISITED if is_passing and segment.visits >= bounds.high else None
 
 
 def _suspect(measured: MeasuredTrace, segment: VisitedSegment, doubt: Doubt) -> Suspect:

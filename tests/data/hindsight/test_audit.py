@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,7 @@ def test_one_odd_token_does_not_carry_a_segment(llm: LanguageModel) -> None:
 def audit_of(llm: LanguageModel) -> Audit:
     """Audit 60 lines with a forgotten decision, a favourite of all and one of the decisions."""
     regions = [ORDINARY] * 60
-    for line in (5, 20, 40, 41, 42, 43, 44, 45):
+    for line in (5, 20, 30, 32, 40, 41, 42, 43, 44, 45):
         regions[line] = DECISION
     trace = lines_trace("run-1", regions)
     aligned = align_trace(trace, llm, 4096)
@@ -123,6 +124,33 @@ def test_forgotten_decisions_and_favourite_context_are_doubted(llm: LanguageMode
     strengths = [suspect.strength for suspect in audit.suspects]
     assert strengths == sorted(strengths, reverse=True)
     assert audit.suspects[0].text == "one more line of some words\n"
+
+
+def late_lines(
+    llm: LanguageModel, role: str = "user", visits: float = 6.0, **options: int
+) -> set[int]:
+    """Audit 60 lines of which decisions look at six decisions 6 times as usual and at line 15."""
+    decisions = (4, 8, 12, 20, 24, 28, *range(50, 58))
+    trace = lines_trace("run", [DECISION if i in decisions else ORDINARY for i in range(60)])
+    trace = replace(trace, messages=(replace(trace.messages[0], role=role),))
+    one = measured(llm, trace, lambda _, ages: np.full_like(ages, 1.0))
+    for line in (*decisions[:6], 15):
+        tokens = sorted(tokens_of_line(one.aligned, line))
+        one.received.lifts[1][tokens] *= visits if line == 15 else 6.0
+    audit = audit_labels([one], AuditConfig(rules_share=0, min_age=16, **options))
+    late = [suspect for suspect in audit.suspects if suspect.doubt is Doubt.LATE_DECISION]
+    return {suspect.start // len("one more line of some words\n") for suspect in late}
+
+
+def test_what_decisions_look_at_as_at_decisions_is_a_late_one(llm: LanguageModel) -> None:
+    assert late_lines(llm, visits=8.0) == {15}
+    assert late_lines(llm, visits=3.0) == set()
+
+
+def test_tools_and_headings_decide_nothing(llm: LanguageModel) -> None:
+    assert late_lines(llm, "assistant", 8.0) == {15}
+    assert late_lines(llm, "tool", 8.0) == set()
+    assert late_lines(llm, "user", 8.0, min_decision_tokens=100) == set()
 
 
 def test_standing_instructions_are_never_doubted(llm: LanguageModel) -> None:
@@ -184,6 +212,7 @@ def test_hostile_text_stays_a_block_of_code_in_markdown(llm: LanguageModel) -> N
         ({"min_factor": 1.0}, "min_factor must be above 1"),
         ({"rules_share": -0.1}, "rules_share must be from 0 to 1"),
         ({"rules_share": 1.1}, "rules_share must be from 0 to 1"),
+        ({"min_decision_tokens": 0}, "min_decision_tokens must be 1 or more"),
     ],
 )
 def test_senseless_settings_are_refused(options: dict[str, Any], match: str) -> None:
