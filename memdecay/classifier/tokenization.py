@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from memdecay.classifier.errors import ModelError
 from memdecay.classifier.features import UNKNOWN_ROLE, position_features, role_code
 from memdecay.classifier.rendering import RenderedConversation
-from memdecay.classifier.text import NUM_TEXT_FEATURES, ConversationText, read_text
+from memdecay.classifier.text import NUM_TEXT_FEATURES, ConversationText, ReadText, read_text
 
 NO_MESSAGE = -1
 """The message index of tokens that the template inserts before the first message."""
@@ -68,18 +68,22 @@ class TokenizedConversation:
             self.text_features(),
         )
 
-    def text_features(self) -> NDArray[np.float32]:
-        """Return what is known of the tokens' text, ``(n, NUM_TEXT_FEATURES)`` float32."""
+    def text_features(self, read: ReadText = read_text) -> NDArray[np.float32]:
+        """Return what is known of the tokens' text, ``(n, NUM_TEXT_FEATURES)`` float32.
+
+        Args:
+            read: Reads the messages; one that remembers is faster.
+        """
         if self.rendered is None:
             return np.zeros((self.num_tokens, NUM_TEXT_FEATURES), np.float32)
-        text, rows = self.text_rows(self.rendered)
+        text, rows = self.text_rows(self.rendered, read)
         return text.rows[rows]
 
     def text_rows(
-        self, rendered: RenderedConversation
+        self, rendered: RenderedConversation, read: ReadText = read_text
     ) -> tuple[ConversationText, NDArray[np.int32]]:
         """Return the messages' text features, and the row ``(n,)`` of each token in them."""
-        text = read_text(rendered.sources)
+        text = read(rendered.sources)
         return text, text.token_rows(rendered, self.offsets)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memdecay.classifier.text import NUM_TEXT_FEATURES, TextReader
+from memdecay.classifier.text import NUM_TEXT_FEATURES, TextReader, reader_behind
 from memdecay.runtime.text_stream import decode_text
 
 TOKENS_BETWEEN_LOOKS = 16
@@ -23,10 +23,16 @@ class ReplyText:
 
     Args:
         tokenizer: The model's tokenizer.
+        reader_behind: Returns a reader that has read some messages, nobody else's.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        reader_behind: Callable[[Sequence[Mapping[str, Any]]], TextReader] = reader_behind,
+    ) -> None:
         self._tokenizer = tokenizer
+        self._reader_behind = reader_behind
         self.forget()
 
     def forget(self) -> None:
@@ -48,9 +54,7 @@ class ReplyText:
         num_tokens = len(token_ids)
         if self._reader is None or num_tokens < self._num_looked_at:
             self.forget()
-            self._reader = TextReader()
-            for message in messages:
-                self._reader.read(message)
+            self._reader = self._reader_behind(messages)
         if self._is_due(token_ids):
             text = decode_text(self._tokenizer, token_ids)
             rows = self._reader.peek({"role": "assistant", "content": text}).rows

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memdecay.classifier.features import position_features, role_code
-from memdecay.classifier.text import NUM_TEXT_FEATURES
+from memdecay.classifier.text import NUM_TEXT_FEATURES, ReadText, read_text
 from memdecay.classifier.tokenization import TokenizedConversation
 
 
@@ -53,14 +53,19 @@ class TokenTable:
         )
 
     @classmethod
-    def of(cls, conversation: TokenizedConversation) -> TokenTable:
-        """Return the tokens of a conversation."""
+    def of(cls, conversation: TokenizedConversation, read: ReadText = read_text) -> TokenTable:
+        """Return the tokens of a conversation.
+
+        Args:
+            conversation: The conversation.
+            read: Reads its messages; one that remembers is faster.
+        """
         return cls(
             conversation.input_ids,
             conversation.message_index,
             conversation.position_in_message,
             conversation.role,
-            conversation.text_features().astype(np.float16),
+            conversation.text_features(read).astype(np.float16),
         )
 
     def __len__(self) -> int:

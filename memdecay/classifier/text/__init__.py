@@ -1,6 +1,13 @@
 """What a token's text says beside its hidden state: line kinds, place, the call's words, rules."""
 
-from memdecay.classifier.text.conversation import ConversationText, TextReader, read_text
+from memdecay.classifier.text.conversation import (
+    ConversationText,
+    ReadText,
+    TextReader,
+    read_text,
+    reader_behind,
+)
+from memdecay.classifier.text.memo import TextMemo
 from memdecay.classifier.text.names import (
     NUM_TEXT_FEATURES,
     RULE_SCORES_START,
@@ -12,6 +19,9 @@ __all__ = [
     "RULE_SCORES_START",
     "TEXT_FEATURE_NAMES",
     "ConversationText",
+    "ReadText",
+    "TextMemo",
     "TextReader",
     "read_text",
+    "reader_behind",
 ]

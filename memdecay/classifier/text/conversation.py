@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import accumulate
@@ -17,6 +17,9 @@ from memdecay.classifier.rules.conversation import ConversationReader, Speaker, 
 from memdecay.classifier.text.names import NUM_TEXT_FEATURES
 from memdecay.classifier.text.places import Before
 from memdecay.classifier.text.turns import turn_features
+
+ReadText = Callable[[Sequence[Mapping[str, Any]]], "ConversationText"]
+"""Computes what `read_text` does."""
 
 _TEMPLATE_ROW, _CALL_ROW, _FIRST_ROW = 0, 1, 2
 
@@ -102,6 +105,14 @@ class TextReader:
         return deepcopy(self).read(message)
 
 
+def reader_behind(messages: Sequence[Mapping[str, Any]]) -> TextReader:
+    """Return a reader that has read these messages."""
+    reader = TextReader()
+    for message in messages:
+        reader.read(message)
+    return reader
+
+
 def read_text(messages: Sequence[Mapping[str, Any]]) -> ConversationText:
     """Compute the text features of a conversation.
 
@@ -111,7 +122,11 @@ def read_text(messages: Sequence[Mapping[str, Any]]) -> ConversationText:
         messages: OpenAI chat messages of any shape.
     """
     reader = TextReader()
-    pieces = [reader.read(message) for message in messages]
+    return joined_text([reader.read(message) for message in messages])
+
+
+def joined_text(pieces: Sequence[TextPieces]) -> ConversationText:
+    """Put the features of all messages together, in their order."""
     sizes = [len(message.rows) for message in pieces]
     return ConversationText(
         rows=np.concatenate([_fixed_rows(), *(message.rows for message in pieces)]),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import partial
 
+from memdecay.classifier.text import TextMemo
 from memdecay.runtime.reply_text import ReplyText
 from memdecay.runtime.sampling import Sampler
 from memdecay.serving.engine.events import Listener
@@ -15,6 +17,8 @@ from memdecay.serving.engine.turns.fit import check_bytes, check_memory
 from memdecay.serving.engine.turns.limit import PromptLimit, longest_text
 from memdecay.serving.engine.turns.prompt import Prompt, count_prompt, make_prompt
 from memdecay.serving.engine.turns.turn import Turn
+
+_MIN_TEXTS = 16
 
 
 class Intake:
@@ -28,6 +32,7 @@ class Intake:
     def __init__(self, parts: Parts, clock: Callable[[], float]) -> None:
         self._parts = parts
         self._clock = clock
+        self._texts = TextMemo(max(_MIN_TEXTS, 2 * parts.config.max_sessions))
         # Tokenizers change settings of their own while they work.
         self._tokenizer_lock = threading.Lock()
         self._max_characters = longest_text(parts.llm.tokenizer, parts.llm.max_context)
@@ -39,7 +44,8 @@ class Intake:
             RequestRefusedError: It can't be rendered, gives no tokens, or is too long.
         """
         with self._tokenizer_lock:
-            return make_prompt(request, self._parts.llm.tokenizer, self._limit(request))
+            read = partial(self._texts.read, owner=_owner(request))
+            return make_prompt(request, self._parts.llm.tokenizer, self._limit(request), read)
 
     def count(self, request: GenerationRequest) -> tuple[int, ...]:
         """Return the tokens of a request's prompt, which may have more than fit.
@@ -75,7 +81,9 @@ class Intake:
             sampler=Sampler(request.sampling, parts.llm.device),
             listener=listener,
             submitted_at=submitted_at,
-            reply_text=ReplyText(parts.llm.tokenizer),
+            reply_text=ReplyText(
+                parts.llm.tokenizer, partial(self._texts.reader, owner=_owner(request))
+            ),
         )
 
     def _limit(self, request: GenerationRequest) -> PromptLimit:
@@ -91,3 +99,8 @@ class Intake:
         with self._tokenizer_lock:
             encoding = self._parts.llm.tokenizer(text, add_special_tokens=False)
         return tuple(encoding["input_ids"])
+
+
+def _owner(request: GenerationRequest) -> Hashable:
+    """Return between whom nothing may show, not even by the time that an answer takes."""
+    return request.tenant, request.cache_salt, request.prompt_cache_key

@@ -14,6 +14,7 @@ from memdecay.classifier.errors import MemdecayError
 from memdecay.classifier.features import UNKNOWN_ROLE, role_code
 from memdecay.classifier.messages import ChatMessage, chat_message
 from memdecay.classifier.rendering import RenderedConversation, render
+from memdecay.classifier.text import ReadText, read_text
 from memdecay.classifier.tokenization import (
     NO_MESSAGE,
     TokenizedConversation,
@@ -113,7 +114,10 @@ class Prompt:
 
 
 def make_prompt(
-    request: GenerationRequest, tokenizer: Any, limit: PromptLimit | None = None
+    request: GenerationRequest,
+    tokenizer: Any,
+    limit: PromptLimit | None = None,
+    read: ReadText = read_text,
 ) -> Prompt:
     """Render and tokenize a request.
 
@@ -121,12 +125,13 @@ def make_prompt(
         request: The request.
         tokenizer: A transformers tokenizer.
         limit: How long the prompt may be; None for any length.
+        read: Reads its messages; one that remembers is faster.
 
     Raises:
         RequestRefusedError: It can't be rendered, is too long, or gives no tokens.
     """
     with _refusals():
-        prompt = _make_prompt(request, tokenizer, limit)
+        prompt = _make_prompt(request, tokenizer, limit, read)
     if not len(prompt.tokens):
         raise RequestRefusedError(
             ErrorKind.INVALID_REQUEST, "the prompt has no tokens, expected at least one"
@@ -171,7 +176,9 @@ def num_common(left: NDArray[np.int64], right: NDArray[np.int64]) -> int:
     return int(differs.argmax()) if differs.any() else num_shared
 
 
-def _make_prompt(request: GenerationRequest, tokenizer: Any, limit: PromptLimit | None) -> Prompt:
+def _make_prompt(
+    request: GenerationRequest, tokenizer: Any, limit: PromptLimit | None, read: ReadText
+) -> Prompt:
     if isinstance(request.prompt, tuple):
         if limit is not None:
             limit.check_tokens(len(request.prompt))
@@ -181,7 +188,7 @@ def _make_prompt(request: GenerationRequest, tokenizer: Any, limit: PromptLimit 
     if limit is not None:
         # Before the text of each token is looked at, which takes the longest.
         limit.check_tokens(conversation.num_tokens)
-    tokens = TokenTable.of(conversation)
+    tokens = TokenTable.of(conversation, read)
     num_inserted = len(messages) - len(request.messages)
     return Prompt(rendered.text, tokens, conversation, messages, num_inserted)
 
