@@ -35,6 +35,13 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[QualityRow]:
     return benchmark(folder).run([case(is_labelled=True)], variants, [0.2, 1.0])
 
 
+@pytest.mark.parametrize("policy", ["full", "window", "tova@rules", "snapkv-per-head"])
+def test_what_knows_no_regions_gets_no_tags_and_keeps_its_rows_whoever_tags(policy: str) -> None:
+    contestants = Contestants(language_model(), SMALL, {}, default_tags="classifier")
+    assert contestants.tags_of(parse_variant(policy)) == "none"
+    assert contestants.tags_of(parse_variant("memdecay")) == "classifier"
+
+
 def find(rows: list[QualityRow], policy: str, budget: float) -> QualityRow:
     return next(row for row in rows if (row.policy, row.budget) == (policy, budget))
 

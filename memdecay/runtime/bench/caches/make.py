@@ -44,7 +44,9 @@ class Contestants:
     foresight: ForesightHead | None = None
 
     def tags_of(self, variant: Variant) -> str:
-        """Return where a variant's regions come from."""
+        """Return where a variant's regions come from; methods that know no regions get none."""
+        if variant.is_baseline or variant.policy == "full":
+            return "none"
         return variant.tags or self.default_tags
 
     def check(self, variant: Variant, cases: Sequence[QualityCase]) -> None:
