@@ -8,17 +8,23 @@ from typing import Any
 
 from memdecay.data.formats.calls import read_call
 from memdecay.data.formats.content import content_text
+from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.report import Notes
+from memdecay.data.formats.thoughts import thought_of
 from memdecay.data.formats.tool_errors import error_fields, with_error
-from memdecay.data.formats.values import as_list, as_map, as_str, first_str, unpack_json
+from memdecay.data.formats.values import as_map, as_str, first_str, unpack_json
 from memdecay.data.trace import Message
 
 _CALLS = {"tool_use", "server_tool_use", "mcp_tool_use", "tool_call", "toolcall", "function_call"}
-_RESULTS = {"tool_result", "toolresult", "mcp_tool_result", "web_search_tool_result"}
-_RESULTS |= {"tool_call_response", "tool_response", "function_response", "functionresponse"}
+_CALLS |= {"server_tool_call"}
+_RESULTS = {"toolresult", "tool_response", "function_response", "functionresponse"}
+# With what stands before them: web_search_tool_result, server_tool_call_response.
+_RESULT_ENDINGS = ("tool_result", "tool_call_response")
 _REASONING = {"thinking", "reasoning", "redacted_thinking"}
-_RESULT_KEYS = ("content", "response", "result", "output", "value")
+_RESULT_KEYS = ("content", "response", "result", "output", "value", "server_tool_call_response")
 _RESULT_ID_KEYS = ("tool_use_id", "toolCallId", "tool_call_id", "call_id", "id")
+_NAME_KEYS = ("name", "toolName", "tool_name")
+_READ_OF_RESULTS = {*_RESULT_ID_KEYS, *_NAME_KEYS, "error"}
 
 
 @dataclass(slots=True)
@@ -64,14 +70,11 @@ def _take_special(block: object, parts: Parts, notes: Notes) -> bool:
     if kind in _CALLS:
         call = read_call(_call_body(block), notes)
         parts.calls += [call] if call else []
-    elif kind in _RESULTS:
+    elif kind in _RESULTS or kind.endswith(_RESULT_ENDINGS):
         parts.results.append(_result(block, notes))
     elif kind in _REASONING or block.get("thought") is True:
-        text = first_str(block, ("thinking", "reasoning", "text", "value", "content"))
-        if text:
-            parts.reasoning.append(text)
-        else:
-            notes.skip("encrypted reasoning")
+        text = thought_of(block, notes)
+        parts.reasoning += [text] if text else []
     else:
         return False
     return True
@@ -95,14 +98,16 @@ def _call_body(block: Mapping[str, Any]) -> object:
 
 def _result(block: Mapping[str, Any], notes: Notes) -> Message:
     inner = as_map(block.get("functionResponse") or block.get("function_response")) or block
-    body = next((inner[key] for key in _RESULT_KEYS if inner.get(key) is not None), None)
+    full = (key for key in _RESULT_KEYS if inner.get(key) not in (None, "", []))
+    body_key = next(full, "content")
+    note_leftovers(inner, {body_key, *_READ_OF_RESULTS}, notes, "tool result")
     extra: dict[str, Any] = {}
     call_id = first_str(inner, _RESULT_ID_KEYS)
-    name = first_str(inner, ("name", "toolName", "tool_name"))
+    name = first_str(inner, _NAME_KEYS)
     extra |= {"tool_call_id": call_id} if call_id else {}
     extra |= {"name": name} if name else {}
     extra |= error_fields(inner)
-    text = with_error(content_text(_plain(body), notes), inner)
+    text = with_error(content_text(_plain(inner.get(body_key)), notes), inner)
     return Message("tool", text, (), tuple(extra.items()))
 
 
@@ -110,8 +115,3 @@ def _plain(body: object) -> object:
     """Unwrap ``{"output": text}``, which Gemini puts around results."""
     wrapped = as_map(body)
     return wrapped["output"] if set(wrapped) == {"output"} else body
-
-
-def texts_of(blocks: object, notes: Notes) -> str:
-    """Return the text of a system prompt given as a string or a list of blocks."""
-    return content_text(as_list(blocks) or blocks, notes)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from memdecay.data.formats.leftovers import has_leftovers, note_leftovers
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.values import as_map, as_str, dump_json, first_str
 from memdecay.data.trace import Message
@@ -16,6 +17,8 @@ from memdecay.data.trace import Message
 NAME_KEYS = ("name", "function_name", "tool_name", "toolName", "tool", "function")
 ARGUMENT_KEYS = ("arguments", "input", "args", "parameters", "kwargs", "action_input")
 ID_KEYS = ("id", "call_id", "tool_call_id", "toolCallId", "tool_use_id")
+_BODY_KEYS = ("function", "custom", "tool_call")
+_READ = {*NAME_KEYS, *ID_KEYS, "type", "index"}
 _MAX_REPR_CHARACTERS = 200_000
 
 
@@ -35,13 +38,19 @@ def read_call(raw: object, notes: Notes) -> dict[str, Any] | None:
         notes.skip("tool call that is no object")
         return None
     call_id = first_str(raw, ID_KEYS)
-    inner = next((raw[key] for key in ("function", "tool_call") if as_map(raw.get(key))), raw)
+    inner = next((raw[key] for key in _BODY_KEYS if as_map(raw.get(key))), raw)
     if as_map(inner.get("function")):
         call_id, inner = call_id or first_str(inner, ID_KEYS), inner["function"]
     name = first_str(inner, NAME_KEYS)
     if not name:
         notes.repair("tool call without a name kept")
-    arguments = next((inner[key] for key in ARGUMENT_KEYS if key in inner), None)
+    given = next((key for key in ARGUMENT_KEYS if inner.get(key) is not None), "")
+    arguments = inner.get(given)
+    if not given and has_leftovers(inner, _READ):
+        notes.repair("fields of a call without arguments taken for them")
+        arguments = {key: value for key, value in inner.items() if key not in _READ}
+    else:
+        note_leftovers(inner, {given, *_READ}, notes, "tool call")
     return tool_call(name or "unknown", arguments, call_id, notes)
 
 

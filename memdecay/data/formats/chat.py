@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from memdecay.data.formats.blocks import split_blocks
+from memdecay.data.formats.blocks import Parts, split_blocks
 from memdecay.data.formats.calls import read_call
-from memdecay.data.formats.items import ITEM_READERS, read_reasoning
+from memdecay.data.formats.items import item_reader, read_reasoning
+from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.report import Notes
+from memdecay.data.formats.thoughts import THOUGHT_KEYS, thoughts_of
 from memdecay.data.formats.tool_errors import error_fields, with_error
 from memdecay.data.formats.values import as_list, as_map, as_str, first_str, unpack_json
 from memdecay.data.trace import Message
@@ -43,6 +45,12 @@ ROLES = {
 }
 _KEPT_FIELDS = ("name", "agent", "kind")
 _RESULT_ID_KEYS = ("tool_call_id", "toolCallId", "call_id", "tool_use_id")
+_CONTENT_KEYS = ("content", "parts", "value", "text", "message", "output", "result")
+_ROLE_KEYS = ("role", "from", "type", "author", "source")
+_RESULT_NAME_KEYS = ("name", "toolName", "tool_name", "function")
+_READ = {*_ROLE_KEYS, *_RESULT_ID_KEYS, *_KEPT_FIELDS, *THOUGHT_KEYS}
+_READ |= {"tool_calls", "toolCalls", "invalid_tool_calls", "function_call", "tool_call_ids"}
+_READ |= {"refusal", "audio", "additional_kwargs", "error", "requestor"}
 
 
 def read_messages(raws: Iterable[object], notes: Notes, where: str = "") -> list[Message]:
@@ -62,11 +70,15 @@ def read_messages(raws: Iterable[object], notes: Notes, where: str = "") -> list
         if not isinstance(raw, Mapping):
             notes.skip("message that is no object", where=where)
             continue
-        reader = ITEM_READERS.get(as_str(raw.get("type"))) if "role" not in raw else None
-        if reader is None and raw.get("type") == "reasoning" and "role" not in raw:
+        if "role" not in raw and raw.get("type") == "reasoning":
             reasoning += read_reasoning(raw, notes)
             continue
-        read = reader(raw, notes) if reader else _read_message(raw, notes, where)
+        if raw.get("object") == "response" and isinstance(raw.get("output"), list):
+            read = read_messages(raw["output"], notes, where)  # A whole answer of Responses.
+        elif "role" not in raw and (reader := item_reader(raw)):
+            read = reader(raw, notes)
+        else:
+            read = _read_message(raw, notes, where)
         if reasoning and read:
             read[0] = _with_reasoning(read[0], reasoning)
             reasoning = []
@@ -98,12 +110,16 @@ _PLAIN_ROLES = {"system", "user", "assistant", "tool"}
 
 def _read_message(raw: Mapping[str, Any], notes: Notes, where: str) -> list[Message]:
     raw = _unwrap(raw)
-    parts = split_blocks(_raw_content(raw), notes)
-    calls = [*parts.calls, *_structured_calls(raw, notes)]
+    content_key = _content_key(raw)
+    parts = split_blocks(raw.get(content_key), notes)
+    calls = _all_calls(raw, parts, notes)
     role = _role(raw, bool(calls), notes, where)
-    extra = _extra(raw, role, parts.reasoning)
+    extra = _extra(raw, role, parts.reasoning, notes)
     messages = list(parts.results)
-    text = _text(parts.text, role, raw, notes)
+    text = _text(_with_spoken(parts.text, raw), role, raw, notes)
+    said = [text, *(result.content for result in parts.results), *map(str, extra.values())]
+    for fields in (raw, as_map(raw.get("additional_kwargs"))):
+        note_leftovers(fields, {content_key, *_READ}, notes, "message", said)
     if text or calls or not messages:
         message = Message(role, text, tuple(calls), tuple(extra.items()))
         # Results follow the calls and the text before them; a user's text follows the results.
@@ -133,27 +149,43 @@ def _unwrap(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     return raw
 
 
-def _raw_content(raw: Mapping[str, Any]) -> object:
-    for key in ("content", "parts", "value", "text", "message"):
-        if raw.get(key) not in (None, "", []):
-            return raw[key]
-    return None
+def _content_key(raw: Mapping[str, Any]) -> str:
+    return next((key for key in _CONTENT_KEYS if raw.get(key) not in (None, "", [])), "content")
+
+
+def _with_spoken(text: str, raw: Mapping[str, Any]) -> str:
+    """Add what is said outside of the content: a refusal, or the words of an audio."""
+    fields = (raw, as_map(raw.get("additional_kwargs")))
+    spoken = [as_str(part.get("refusal")) for part in fields]
+    spoken += [as_str(as_map(part.get("audio")).get("transcript")) for part in fields]
+    pieces = [text, *(piece for piece in dict.fromkeys(spoken) if piece not in text)]
+    return "\n".join(piece for piece in pieces if piece)
+
+
+def _all_calls(raw: Mapping[str, Any], parts: Parts, notes: Notes) -> list[dict[str, Any]]:
+    """Return the calls in the content and beside it; LangChain has some in both places."""
+    known = {call["id"] for call in parts.calls if call["id"]}
+    beside = _structured_calls(raw, notes)
+    return [*parts.calls, *(call for call in beside if call["id"] not in known)]
 
 
 def _structured_calls(raw: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
-    listed = raw.get("tool_calls", raw.get("toolCalls"))
     more = as_map(raw.get("additional_kwargs"))
-    if not listed:
-        listed = more.get("tool_calls")
-    calls = [read_call(call, notes) for call in as_list(unpack_json(listed))]
-    legacy = as_map(raw.get("function_call") or more.get("function_call"))
-    if legacy and not calls:
-        calls.append(read_call(legacy, notes))
-    return [call for call in calls if call is not None]
+    keys = ("tool_calls", "toolCalls")
+    given = next((part[key] for part in (raw, more) for key in keys if part.get(key)), None)
+    listed = unpack_json(given)
+    listed = [listed] if isinstance(listed, Mapping) else listed
+    if listed and not isinstance(listed, list):
+        notes.skip("tool calls that are no list")
+    raws = [*as_list(listed), *as_list(raw.get("invalid_tool_calls"))]
+    legacy = unpack_json(raw.get("function_call") or more.get("function_call"))
+    if legacy and not raws:
+        raws.append(legacy)
+    return [call for item in raws if (call := read_call(item, notes)) is not None]
 
 
 def _role(raw: Mapping[str, Any], has_calls: bool, notes: Notes, where: str) -> str:
-    name = first_str(raw, ("role", "from", "type", "author", "source"))
+    name = first_str(raw, _ROLE_KEYS)
     role = role_of(name)
     if first_str(raw, _RESULT_ID_KEYS) and not has_calls and role != "tool":
         notes.repair("tool result under another role, made a tool message", where=where)
@@ -164,7 +196,7 @@ def _role(raw: Mapping[str, Any], has_calls: bool, notes: Notes, where: str) -> 
     return role
 
 
-def _extra(raw: Mapping[str, Any], role: str, reasoning: list[str]) -> dict[str, Any]:
+def _extra(raw: Mapping[str, Any], role: str, reasoning: list[str], notes: Notes) -> dict[str, Any]:
     extra: dict[str, Any] = {key: raw[key] for key in _KEPT_FIELDS if as_str(raw.get(key))}
     if role == "tool":
         call_id = first_str(raw, _RESULT_ID_KEYS)
@@ -172,11 +204,11 @@ def _extra(raw: Mapping[str, Any], role: str, reasoning: list[str]) -> dict[str,
         call_id = call_id or (as_str(listed[0]) if listed else "")
         call_id = call_id or (first_str(raw, ("id",)) if "requestor" in raw else "")
         extra |= {"tool_call_id": call_id} if call_id else {}
-        name = first_str(raw, ("name", "toolName", "tool_name", "function"))
+        name = first_str(raw, _RESULT_NAME_KEYS)
         extra |= {"name": name} if name else {}
         extra |= error_fields(raw)
-    thoughts = [as_str(raw.get(key)) for key in ("reasoning_content", "reasoning")]
-    thoughts = [thought for thought in dict.fromkeys([*thoughts, *reasoning]) if thought]
+    thoughts = thoughts_of(raw, notes) or thoughts_of(as_map(raw.get("additional_kwargs")), notes)
+    thoughts = list(dict.fromkeys([*thoughts, *reasoning]))
     return extra | ({"reasoning_content": "\n".join(thoughts)} if thoughts else {})
 
 

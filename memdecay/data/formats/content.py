@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from memdecay.data.formats.leftovers import has_leftovers, note_leftovers
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.values import MAX_DEPTH, dump_json
 
-TEXT_KEYS = ("text", "value", "content", "output_text", "refusal")
-_BESIDE_TEXT = ("id", "isError", "is_error", "annotations", "cache_control", "_meta")
+TEXT_KEYS = ("text", "value", "content", "output_text", "refusal", "transcript")
+_BESIDE_TEXT = ("id", "isError", "is_error", "cache_control", "_meta", "thoughtSignature")
 MEDIA = {
     "image": "image",
     "image_url": "image",
@@ -17,6 +18,7 @@ MEDIA = {
     "computer_screenshot": "image",
     "input_audio": "audio",
     "audio": "audio",
+    "output_audio": "audio",
     "video": "video",
     "input_file": "file",
     "file": "file",
@@ -53,13 +55,25 @@ def content_text(value: object, notes: Notes, depth: int = 0) -> str:
 
 def _block_text(block: Mapping[str, Any], notes: Notes, depth: int) -> str:
     kind = block.get("type")
+    is_typed = isinstance(kind, str)
     medium = MEDIA.get(kind) if isinstance(kind, str) else None
-    if medium and not isinstance(block.get("text"), str):
+    spoken = next((key for key in ("text", "transcript") if isinstance(block.get(key), str)), "")
+    if medium and not spoken:
         notes.skip(f"{medium} left out, marked [{medium}]")
         return f"[{medium}]"
-    for key in TEXT_KEYS:
-        # Without a type, other keys beside the text would be lost: such a mapping is data.
-        is_block = isinstance(kind, str) or set(block) <= {key, *_BESIDE_TEXT}
-        if is_block and isinstance(block.get(key), str | list | Mapping):
-            return content_text(block[key], notes, depth + 1)
-    return dump_json(block)
+    # Without a type, other keys beside the text would be lost: such a mapping is data.
+    keys = [
+        key
+        for key in TEXT_KEYS
+        if isinstance(block.get(key), str | list | Mapping)
+        and (is_typed or set(block) <= {key, *_BESIDE_TEXT})
+    ]
+    if not keys:
+        return dump_json(block)
+    key = next((key for key in keys if block[key]), keys[0])
+    if not block[key]:
+        # What a program printed may stand beside an empty list of the files that it wrote.
+        return dump_json(block) if has_leftovers(block, TEXT_KEYS) else ""
+    text = content_text(block[key], notes, depth + 1)
+    note_leftovers(block, {key, *_BESIDE_TEXT}, notes, f"{kind} block", [text])
+    return text

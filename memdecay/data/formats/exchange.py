@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.content import content_text
+from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.report import Notes
-from memdecay.data.formats.values import as_list, as_map, first_str, unpack_json
+from memdecay.data.formats.values import as_list, as_map, unpack_json
 from memdecay.data.trace import Message
 
-_PROMPT_KEYS = ("messages", "contents", "input", "prompt", "prompts", "chat_history", "question")
+_SYSTEM_KEYS = (
+    *("instructions", "system", "system_prompt"),
+    *("systemInstruction", "system_instruction"),
+)
+_HISTORY = "chat_history"
+_PROMPT_KEYS = ("messages", "contents", "input", "prompt", "prompts", "question")
 _REPLY_KEYS = ("choices", "generations", "output", "messages", "candidates", "message", "response")
+
+# How a call is made and what is counted about it: no word of the conversation.
+_SETTINGS = {"tools", "functions", "tool_choice", "response_format", "stop", "stream", "user"}
+_SETTINGS |= {"invocation_params", "options", "generation_config", "generationConfig"}
+_SETTINGS |= {"generation_info", "llm_output", "run", "type", "modelVersion"}
+_SETTINGS |= {"promptFeedback", "usageMetadata", "safetySettings", "safety_settings"}
 
 
 def prompt_messages(value: object, notes: Notes, where: str = "") -> list[Message]:
@@ -32,12 +44,25 @@ def prompt_messages(value: object, notes: Notes, where: str = "") -> list[Messag
     request = as_map(value)
     if is_message(request):
         return read_messages([request], notes, where)
-    system = first_str(request, ("instructions",)) or content_text(request.get("system"), notes)
-    messages = [Message("system", system)] if system else []
-    for key in _PROMPT_KEYS:
-        if request.get(key):
-            return messages + prompt_messages(request[key], notes, where)
-    return messages
+    messages = system_messages(request, _SYSTEM_KEYS, notes)
+    key = next((key for key in _PROMPT_KEYS if request.get(key)), "")
+    read = {key, _HISTORY, "reasoning", *_SYSTEM_KEYS, *_SETTINGS}
+    note_leftovers(request, read, notes, "model call's input")
+    given = (request[part] for part in (_HISTORY, key) if request.get(part))
+    return messages + [message for part in given for message in prompt_messages(part, notes, where)]
+
+
+def system_messages(
+    request: Mapping[str, Any], keys: Collection[str], notes: Notes
+) -> list[Message]:
+    """Read the system prompt that stands beside the messages, under one or more keys."""
+    texts = [_system_text(request.get(key), notes) for key in keys]
+    return [Message("system", text) for text in dict.fromkeys(texts) if text]
+
+
+def _system_text(value: object, notes: Notes) -> str:
+    parts = as_map(value).get("parts")
+    return "" if isinstance(value, bool) else content_text(value if parts is None else parts, notes)
 
 
 def reply_messages(value: object, notes: Notes, where: str = "") -> list[Message]:
@@ -50,12 +75,9 @@ def reply_messages(value: object, notes: Notes, where: str = "") -> list[Message
     reply = as_map(value)
     if is_message(reply):
         return read_messages([{"role": "assistant", **reply}], notes, where)
-    for key in _REPLY_KEYS:
-        if reply.get(key):
-            return reply_messages(reply[key], notes, where)
-    if isinstance(reply.get("text"), str):
-        return [Message("assistant", reply["text"])]
-    return []
+    key = next((key for key in (*_REPLY_KEYS, "text", "completion") if reply.get(key)), "")
+    note_leftovers(reply, {key, *_SETTINGS}, notes, "model call's output")
+    return reply_messages(reply.get(key), notes, where) if key else []
 
 
 def exchange(prompt: object, reply: object, notes: Notes, where: str = "") -> list[Message]:
@@ -73,11 +95,14 @@ def is_message(value: Mapping[str, Any]) -> bool:
         return True
     if "kwargs" in value and isinstance(value.get("id"), list):
         return True
-    return "tool_calls" in value or ("content" in value and "choices" not in value)
+    return bool({"tool_calls", "toolCalls"} & set(value)) or (
+        "content" in value and "choices" not in value
+    )
 
 
 def _listed(values: list[Any], notes: Notes, where: str) -> list[Message]:
     if values and all(isinstance(value, list) for value in values):
+        notes.skip("further prompt of a batch", len(values) - 1, where)
         values = as_list(values[0])  # LangChain batches: one list for each prompt.
     if values and all(isinstance(value, str) for value in values):
         return [Message("user", value) for value in values]
@@ -88,12 +113,16 @@ def _listed_replies(values: list[Any], notes: Notes, where: str) -> list[Message
     """Take the first of alternative replies; read a list of messages whole."""
     first = values[0] if values else None
     if isinstance(first, list):
+        notes.skip("further reply of a batch", len(values) - 1, where)
         return _listed_replies(first, notes, where)
     wrapped = as_map(first)
+    if as_map(wrapped.get("delta")) and not wrapped.get("message"):
+        wrapped = {**wrapped, "message": wrapped["delta"], "delta": None}
     if as_map(wrapped.get("message")) or (
         "text" in wrapped and not {"role", "type"} & set(wrapped)
     ):
         notes.skip("alternative reply", len(values) - 1, where)
-        inner = wrapped.get("message") or wrapped
+        note_leftovers(wrapped, {"message", "text", *_SETTINGS}, notes, "reply")
+        inner = wrapped.get("message") or wrapped.get("text")
         return reply_messages(inner, notes, where)
     return _listed(values, notes, where)

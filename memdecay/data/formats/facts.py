@@ -27,10 +27,10 @@ def run_facts(record: Mapping[str, Any], used: Collection[str] = ()) -> dict[str
     task, trial = first_str(record, TASK_KEYS), first_str(record, TRIAL_KEYS)
     facts |= {"task_id": task} if task else {}
     facts |= {"trial": trial} if trial else {}
-    tools = next((record[key] for key in _TOOL_KEYS if record.get(key)), None)
-    if tools:
-        facts["tools"] = unpack_json(tools)
-    meta = {key: value for key, value in record.items() if key not in (*used, *_TOOL_KEYS)}
+    tools = next((key for key in _TOOL_KEYS if record.get(key)), _TOOL_KEYS[0])
+    if record.get(tools):
+        facts["tools"] = unpack_json(record[tools])
+    meta = {key: value for key, value in record.items() if key not in (*used, tools)}
     for key in ("id", *TASK_KEYS, *TRIAL_KEYS):
         if key in meta and str(meta[key]) in (task, trial, first_str(record, ("id",))):
             del meta[key]

@@ -8,11 +8,15 @@ from typing import Any
 from memdecay.data.formats.base import CERTAIN, NO, Draft, Format, each_item
 from memdecay.data.formats.calls import read_call
 from memdecay.data.formats.content import content_text
+from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
-from memdecay.data.formats.values import as_list, as_map, as_str, first_str, maps
+from memdecay.data.formats.values import MAX_DEPTH, as_list, as_map, as_str, first_str, maps
 from memdecay.data.trace import Message
 
+_READ = {"schema_version", "session_id", "task_id", "agent", "steps", "final_metrics", "notes"}
+_READ |= {"subagent_trajectories", "trajectory_id", "continued_trajectory_ref"}
+_READ_OF_STEPS = ("step_id", "source", "message", "reasoning_content", "tool_calls", "observation")
 _ROLES = {"agent": "assistant", "user": "user", "system": "system"}
 
 
@@ -26,7 +30,7 @@ def score(sample: Sample) -> int:
     return NO
 
 
-def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft]:
+def _read(record: Mapping[str, Any], notes: Notes, where: str, depth: int = 0) -> Iterator[Draft]:
     messages: list[Message] = []
     for step in as_list(record.get("steps")):
         if isinstance(step, Mapping):
@@ -35,11 +39,18 @@ def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft
             notes.skip("step that is no object", where=where)
     agent = as_map(record.get("agent"))
     meta: dict[str, Any] = {
-        "agent": {key: agent[key] for key in ("name", "version", "model_name") if agent.get(key)}
+        "agent": {
+            key: agent[key] for key in ("name", "version", "model_name", "extra") if agent.get(key)
+        }
     }
     meta |= {"final_metrics": record.get("final_metrics"), "notes": record.get("notes")}
+    note_leftovers(record, _READ, notes, "trajectory")
     facts = {"task_id": first_str(record, ("task_id", "session_id")), "meta": meta}
     yield Draft(messages, facts | {"tools": agent.get("tool_definitions")})
+    for inner in maps(record.get("subagent_trajectories")) if depth < MAX_DEPTH else ():
+        for draft in _read(inner, notes, where, depth + 1):
+            draft.extra["task_id"] = facts["task_id"] or draft.extra["task_id"]
+            yield draft
 
 
 def _step(step: Mapping[str, Any], notes: Notes) -> list[Message]:
@@ -52,14 +63,18 @@ def _step(step: Mapping[str, Any], notes: Notes) -> list[Message]:
         tuple(call for call in calls if call is not None),
         (("reasoning_content", thoughts),) if thoughts else (),
     )
-    results = maps(as_map(step.get("observation")).get("results"))
+    seen = step.get("observation")
+    results = as_list(as_map(seen).get("results")) or ([{"content": seen}] if as_str(seen) else [])
+    note_leftovers(step, _READ_OF_STEPS, notes, "step")
     return [message, *(_result(raw, notes) for raw in results)]
 
 
-def _result(raw: Mapping[str, Any], notes: Notes) -> Message:
-    call_id = first_str(raw, ("source_call_id",))
+def _result(raw: object, notes: Notes) -> Message:
+    result = as_map(raw)
+    call_id = first_str(result, ("source_call_id",))
     extra = (("tool_call_id", call_id),) if call_id else ()
-    return Message("tool", content_text(raw.get("content"), notes), (), extra)
+    note_leftovers(result, ("source_call_id", "content"), notes, "result")
+    return Message("tool", content_text(result.get("content") if result else raw, notes), (), extra)
 
 
 FORMAT = Format("atif", "ATIF trajectory", score, each_item(_read))

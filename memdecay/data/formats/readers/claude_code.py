@@ -8,12 +8,17 @@ from typing import Any
 
 from memdecay.data.formats.base import CERTAIN, NO, Draft, Format
 from memdecay.data.formats.chat import read_messages
+from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.source import Record, Source
 from memdecay.data.formats.values import as_map, as_str, first_str
 from memdecay.data.trace import Message
 
+# Where and by whom the record was written.
+_READ = {"message", "cwd", "version", "gitBranch", "userType", "requestId", "slug", "agentId"}
+_READ |= {"promptId", "permissionMode", "entrypoint", "sourceToolAssistantUUID"}
+_READ |= {"sourceToolUseID", "logicalParentUuid", "thinkingMetadata"}
 _TURNS = ("user", "assistant")
 
 
@@ -87,6 +92,8 @@ def _take(record: Record, session: _Session, notes: Notes) -> Iterator[Draft]:
     session.seen.add(uuid)
     message = as_map(raw["message"])
     messages = read_messages([{"role": raw["type"], **message}], notes, record.where)
+    said = [item.content for item in messages]
+    note_leftovers(raw, _READ, notes, "record", said)
     message_id = as_str(message.get("id"))
     if message_id:
         messages = [_mark(item, message_id) for item in messages]

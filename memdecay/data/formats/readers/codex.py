@@ -7,12 +7,16 @@ from typing import Any
 
 from memdecay.data.formats.base import CERTAIN, LIKELY, NO, Draft, Format
 from memdecay.data.formats.chat import read_messages
+from memdecay.data.formats.exchange import system_messages
+from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.source import Record, Source
 from memdecay.data.formats.values import as_map, as_str, first_str
-from memdecay.data.trace import Message
 
+_SYSTEM_KEYS = ("base_instructions", "instructions")
+_FACTS = ("cwd", "cli_version", "originator", "git")
+_ABOUT = ("source", "model_provider", "forked_from_id")
 _ENVELOPES = {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}
 _OLD_ITEMS = {"message", "function_call", "function_call_output", "reasoning", "local_shell_call"}
 _OLD_ITEMS |= {"custom_tool_call", "custom_tool_call_output", "web_search_call"}
@@ -40,7 +44,7 @@ def read(source: Source) -> Iterator[Draft]:
         if head is not None:
             if draft is not None:
                 yield _close(draft, items, source.notes)
-            draft, items = _open(head, record.where), []
+            draft, items = _open(head, source.notes, record.where), []
         elif item is not None:
             draft = draft or Draft([], where=record.where)
             items.append(item)
@@ -59,6 +63,8 @@ def _sort(
     if kind == "response_item" and as_map(raw.get("payload")):
         return None, raw["payload"]
     if kind == "compacted" and as_str(as_map(raw.get("payload")).get("message")):
+        if raw["payload"].get("replacement_history"):
+            notes.skip("history as it was cut down to", where=record.where)
         return None, {"role": "user", "content": raw["payload"]["message"]}
     if kind == "event_msg":
         notes.skip("event that repeats an item", where=record.where)
@@ -73,11 +79,10 @@ def _sort(
     return None, None
 
 
-def _open(head: Mapping[str, Any], where: str) -> Draft:
-    base = as_map(head.get("base_instructions"))
-    instructions = as_str(head.get("instructions")) or as_str(base.get("text"))
-    messages = [Message("system", instructions)] if instructions else []
-    meta = {key: head[key] for key in ("cwd", "cli_version", "originator", "git") if head.get(key)}
+def _open(head: Mapping[str, Any], notes: Notes, where: str) -> Draft:
+    messages = system_messages(head, _SYSTEM_KEYS, notes)
+    note_leftovers(head, (*_SYSTEM_KEYS, *_FACTS, *_ABOUT), notes, "session head")
+    meta = {key: head[key] for key in _FACTS if head.get(key)}
     task = first_str(head, ("id",))
     extra = ({"task_id": task} if task else {}) | ({"meta": meta} if meta else {})
     return Draft(messages, extra, where=where)

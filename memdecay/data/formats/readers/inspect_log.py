@@ -9,6 +9,7 @@ from typing import Any
 
 from memdecay.data.formats.base import CERTAIN, LIKELY, NO, Draft, Format, guarded
 from memdecay.data.formats.chat import read_messages
+from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.partial import parse_json
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Layout, Sample
@@ -17,6 +18,9 @@ from memdecay.data.formats.values import as_list, as_map, as_str, first_str, map
 
 _ATTACHMENT = "attachment://"
 _META_KEYS = ("target", "scores", "metadata", "error")
+# The output is the last message; the sandbox is where the tools ran.
+_READ = {"messages", "attachments", "events", "output", "epoch", "model_usage", "role_usage"}
+_READ |= {"sandbox", "completed_at", "started_at", *_META_KEYS}
 
 
 def score(sample: Sample) -> int:
@@ -64,9 +68,14 @@ def _samples(record: Record, notes: Notes) -> Iterator[Draft]:
     if not samples:
         notes.skip("log without samples", where=record.where)
     task = as_str(as_map(log.get("eval")).get("task"))
+    strange = sum(not isinstance(sample, dict) for sample in samples)
+    notes.skip("sample that is no object", strange, record.where)
     for sample in maps(samples):
         messages = _with_attachments(as_list(sample.get("messages")), sample)
-        yield Draft(read_messages(messages, notes, record.where), _facts(sample, task))
+        notes.skip("event of a sample", len(as_list(sample.get("events"))), record.where)
+        found = read_messages(messages, notes, record.where)
+        note_leftovers(sample, _READ, notes, "sample", [message.content for message in found])
+        yield Draft(found, _facts(sample, task))
 
 
 def _facts(sample: Mapping[str, Any], task: str) -> dict[str, Any]:

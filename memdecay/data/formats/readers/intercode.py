@@ -8,10 +8,15 @@ from typing import Any
 from memdecay.data.formats.base import CERTAIN, NO, Draft, Format, each_item
 from memdecay.data.formats.calls import tool_call
 from memdecay.data.formats.content import content_text
+from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.values import as_list, as_map, as_str, first_str
 from memdecay.data.trace import Message
+
+_READ = {"environment", "dataset", "task_id", "query", "turn_history", "summary", "gold"}
+_READ |= {"hardness"}
+_READ_OF_TURNS = ("thoughts", "actions", "observations", "rewards", "valid_action")
 
 
 def score(sample: Sample) -> int:
@@ -38,7 +43,7 @@ def _run(run: Mapping[str, Any], notes: Notes, where: str) -> Draft:
         as_list(history.get(key)) for key in ("thoughts", "actions", "observations")
     )
     messages = [Message("user", content_text(run.get("query"), notes))]
-    for turn in range(max(len(actions), len(seen))):
+    for turn in range(max(len(thoughts), len(actions), len(seen))):
         thought = content_text(thoughts[turn], notes) if turn < len(thoughts) else ""
         call_id = f"call_{turn + 1}"
         calls = []
@@ -49,6 +54,8 @@ def _run(run: Mapping[str, Any], notes: Notes, where: str) -> Draft:
         if turn < len(seen):
             pairs = (("tool_call_id", call_id), ("name", environment))
             messages.append(Message("tool", content_text(seen[turn], notes), (), pairs))
+    note_leftovers(run, _READ, notes, "run")
+    note_leftovers(history, _READ_OF_TURNS, notes, "turn history")
     return Draft(messages, _facts(run, history), where=where)
 
 

@@ -21,6 +21,7 @@ from memdecay.data.formats.values import (
 )
 
 _MODEL_CALLS = ("GENERATION", "generation")
+_TELEMETRY = ("gen_ai.", "event.")
 _OBSERVATION_TYPES = {"GENERATION", "SPAN", "EVENT", "AGENT", "TOOL", "CHAIN", "RETRIEVER"}
 
 
@@ -51,10 +52,17 @@ def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft
     for call in calls or ([trace] if "observations" in record or not observations else []):
         messages = exchange(call.get("input"), call.get("output"), notes, where)
         if messages:
-            model = {"meta": {**facts.get("meta", {}), "model": call.get("model")}}
-            yield Draft(messages, facts | model, where=where)
+            about = {"model": call.get("model")}
+            about |= {"error": call["statusMessage"]} if call.get("statusMessage") else {}
+            model = {"meta": {**facts.get("meta", {}), **about}}
+            given = as_map(unpack_json(call.get("input")))
+            tools = given.get("tools") or given.get("functions")
+            yield Draft(messages, facts | model | {"tools": tools}, where=where)
         else:
             notes.skip("model call without messages", where=where)
+    if calls and calls[0] is not trace:
+        own = sum(bool(trace.get(side)) for side in ("input", "output"))
+        notes.skip("input or output of the trace beside its model calls", own, where)
 
 
 def _facts(trace: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,7 +98,11 @@ def _spelled(raw: object) -> object:
     """Open a message that stands under ``json``; other JSON is a tool's result."""
     item = as_map(raw)
     inner = as_map(item.get("json"))
-    if not inner or "role" in item:
+    if "role" in item:
+        # Langfuse puts there what it does not know, the names of telemetry among it.
+        more = {key: value for key, value in inner.items() if not key.startswith(_TELEMETRY)}
+        return more | {key: value for key, value in item.items() if key not in ("json", "tools")}
+    if not inner:
         return raw
     message = as_map(inner.get("message"))
     if message or is_message(inner):

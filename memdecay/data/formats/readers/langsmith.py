@@ -55,8 +55,11 @@ def _with_children(run: Mapping[str, Any], depth: int = 0) -> Iterator[Mapping[s
 
 def _facts(run: Mapping[str, Any]) -> dict[str, Any]:
     task = first_str(run, ("trace_id", "session_id"))
-    metadata = as_map(as_map(run.get("extra")).get("metadata"))
-    tools = as_list(as_map(unpack_json(run.get("inputs"))).get("tools"))
+    extra = as_map(run.get("extra"))
+    metadata = as_map(extra.get("metadata"))
+    holders = (as_map(unpack_json(run.get("inputs"))), as_map(extra.get("invocation_params")))
+    named = (as_list(holder.get(key)) for holder in holders for key in ("tools", "functions"))
+    tools = next((listed for listed in named if listed), [])
     meta = {key: run[key] for key in ("name", "status", "error", "tags") if run.get(key)}
     facts = {"task_id": task, "meta": meta | dict(metadata)}
     return facts | ({"tools": tools} if tools else {})

@@ -7,15 +7,16 @@ from typing import Any
 
 from memdecay.data.formats.base import GENERIC, NO, Draft, Format, conversations_of, guarded
 from memdecay.data.formats.chat import read_messages
-from memdecay.data.formats.exchange import reply_messages
+from memdecay.data.formats.exchange import reply_messages, system_messages
 from memdecay.data.formats.facts import run_facts
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.source import Record, Source
-from memdecay.data.formats.values import as_list, as_map, as_str, first_str, unpack_json
+from memdecay.data.formats.values import as_list, as_map, as_str, first_str, maps, unpack_json
 from memdecay.data.trace import Message
 
-_LIST_KEYS = ("messages", "conversation", "traj", "chat", "dialog", "dialogue")
+_SYSTEM_KEYS = ("system", "system_prompt", "systemInstruction", "system_instruction")
+_LIST_KEYS = ("messages", "contents", "conversation", "traj", "chat", "dialog", "dialogue")
 _ENVELOPES = ("data", "body", "request", "input", "inputs", "kwargs", "sample", "example")
 _REPLY_KEYS = ("response", "completion", "choices", "output", "outputs", "answer_message")
 
@@ -55,10 +56,10 @@ def _conversations(record: Record, notes: Notes) -> Iterator[Draft]:
         as_list(unpack_json(owner[key])), notes, record.where
     )
     reply, reply_key = _reply((record.value, owner), messages, notes)
-    used = {key, "system", reply_key}
+    used = {key, *_SYSTEM_KEYS, reply_key}
     facts = run_facts(owner, used)
     if owner is not record.value:
-        outer = run_facts(record.value, used | set(_ENVELOPES))
+        outer = run_facts(record.value, used | _around(record.value, owner))
         meta = {**facts.get("meta", {}), **outer.get("meta", {})}
         facts |= outer | ({"meta": meta} if meta else {})
     yield Draft(messages + reply, facts, id=first_str(record.value, ("id",)))
@@ -70,7 +71,8 @@ def _message_list(
     """Find the object that holds the message list, in envelopes up to three deep."""
     for key in _LIST_KEYS:
         listed = unpack_json(record.get(key))
-        if isinstance(listed, list) and any(isinstance(item, Mapping) for item in listed):
+        is_chat = any(key != "contents" or "parts" in item for item in maps(listed))
+        if is_chat:
             return record, key
     for key in _ENVELOPES:
         inner = as_map(unpack_json(record.get(key)))
@@ -79,6 +81,19 @@ def _message_list(
             if owner is not None:
                 return owner, found
     return None, ""
+
+
+def _around(record: Mapping[str, Any], owner: Mapping[str, Any]) -> set[str]:
+    """Return the key of the envelope in which ``owner`` was found."""
+    inner = (key for key in _ENVELOPES if _holds(unpack_json(record.get(key)), owner))
+    return {next(inner, "")}
+
+
+def _holds(value: object, owner: Mapping[str, Any], depth: int = 0) -> bool:
+    inner = as_map(value)
+    return inner == owner or (
+        depth < 3 and any(_holds(unpack_json(inner.get(k)), owner, depth + 1) for k in _ENVELOPES)
+    )
 
 
 def _is_conversation(value: object) -> bool:
@@ -90,9 +105,7 @@ def _has_messages(value: object) -> bool:
 
 
 def _system(owner: Mapping[str, Any], notes: Notes) -> list[Message]:
-    if not owner.get("system") or isinstance(owner["system"], bool):
-        return []
-    return read_messages([{"role": "system", "content": owner["system"]}], notes)
+    return system_messages(owner, _SYSTEM_KEYS, notes)
 
 
 def _reply(
@@ -106,8 +119,9 @@ def _reply(
         return [], ""
     for holder in holders:
         for key in _REPLY_KEYS:
-            if reply := reply_messages(holder.get(key), notes):
-                return reply, key
+            # What is no reply stays among the facts.
+            if reply_messages(holder.get(key), Notes()):
+                return reply_messages(holder[key], notes), key
     return [], ""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from memdecay.data.formats.base import LIKELY, NO, Draft, Format, conversations_of, guarded
 from memdecay.data.formats.chat import read_messages
-from memdecay.data.formats.exchange import prompt_messages, reply_messages
+from memdecay.data.formats.exchange import prompt_messages, reply_messages, system_messages
 from memdecay.data.formats.facts import run_facts
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
@@ -44,15 +44,20 @@ def _conversation(record: Record, notes: Notes) -> Iterator[Draft]:
     messages = _request(as_map(value.get("request")) or value, notes, record.where)
     reply = as_map(value.get("response")) or value
     messages += reply_messages(as_list(reply.get("output")), notes, record.where)
-    facts = run_facts(value, _CONVERSATION_KEYS) | run_facts(
-        reply, [k for k in reply if k != "tools"]
-    )
+    facts = run_facts(value, _CONVERSATION_KEYS)
+    for part in (as_map(value.get("request")), reply):
+        facts |= run_facts(part, [key for key in part if key != "tools"])
+    if reply is not value and reply.get("error"):
+        facts["meta"] = {"error": reply["error"], **facts.get("meta", {})}
     yield Draft(messages, facts, id=first_str(value, ("id",)), where=record.where)
 
 
 def _request(request: Mapping[str, Any], notes: Notes, where: str) -> list[Message]:
-    instructions = as_str(request.get("instructions"))
-    messages = [Message("system", instructions)] if instructions else []
+    instructions = request.get("instructions")
+    if isinstance(instructions, list):
+        messages = read_messages(instructions, notes, where)
+    else:
+        messages = system_messages(request, ("instructions",), notes)
     given = request.get("items") or request.get("input")
     return messages + prompt_messages(given, notes, where)
 

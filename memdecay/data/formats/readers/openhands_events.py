@@ -9,9 +9,11 @@ from memdecay.data.formats.base import CERTAIN, NO, Draft, Format, guarded
 from memdecay.data.formats.calls import read_call, tool_call
 from memdecay.data.formats.content import content_text
 from memdecay.data.formats.facts import run_facts
+from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.source import Record, Source
+from memdecay.data.formats.thoughts import thoughts_of
 from memdecay.data.formats.values import as_list, as_map, as_str, first_str, maps
 from memdecay.data.trace import Message
 
@@ -21,6 +23,21 @@ _SHELL_STATE = (
     ("Python interpreter", "py_interpreter_path"),
 )
 _THOUGHT_KEYS = ("thought", "content", "final_thought")
+_SPOKEN = ("message", "finish", "think")
+_SETTINGS = {"confirmation_state", "security_risk", "task_completed", "tools", "agent_class"}
+_SETTINGS |= {"openhands_version"}
+# What a condensation leaves and what is recalled: the model is shown it as a user's message.
+_MEMORIES = {
+    "condensation": ("summary",),
+    "recall": (
+        *("repo_instructions", "additional_agent_instructions", "runtime_hosts"),
+        *("conversation_instructions", "custom_secrets_descriptions", "microagent_knowledge"),
+    ),
+}
+# Beside a result's text: the call once more, and what files and screens were before and after.
+_REPEATED = {"command", "metadata", "code", "name", "arguments", "path", "url", "diff", "outputs"}
+_REPEATED |= {"old_content", "new_content", "impl_source", "formatted_output_and_error"}
+_REPEATED |= {"trigger_by_action", "prev_exist", "thought"}
 
 
 def score(sample: Sample) -> int:
@@ -44,15 +61,25 @@ def read(source: Source) -> Iterator[Draft]:
 
 
 def _loose(record: Record, notes: Notes) -> Iterator[Draft]:
-    yield Draft(_messages(record.value, notes))
+    yield Draft(_messages(record.value, notes), {"tools": _tools(record.value)})
 
 
 def _run(record: Record, notes: Notes) -> Iterator[Draft]:
     events: list[Mapping[str, Any]] = []
     for item in record.value["history"]:
         # Older files keep pairs of action and observation.
-        events += maps(item) if isinstance(item, list) else maps([item])
-    yield Draft(_messages(events, notes), run_facts(record.value, ("history", "metadata")))
+        listed = item if isinstance(item, list) else [item]
+        notes.skip("event that is no object", sum(not isinstance(part, dict) for part in listed))
+        events += maps(listed)
+    notes.skip("configuration of the run", int(bool(record.value.get("metadata"))), record.where)
+    facts = run_facts(record.value, ("history", "metadata"))
+    yield Draft(_messages(events, notes), {"tools": _tools(events)} | facts)
+
+
+def _tools(events: list[Mapping[str, Any]]) -> object:
+    """Return the tools that stand beside the system prompt."""
+    prompts = (as_map(event.get("args")) for event in events if event.get("action") == "system")
+    return next((args["tools"] for args in prompts if args.get("tools")), None)
 
 
 def _messages(events: list[Mapping[str, Any]], notes: Notes) -> list[Message]:
@@ -60,6 +87,9 @@ def _messages(events: list[Mapping[str, Any]], notes: Notes) -> list[Message]:
     calls_of: dict[str, str] = {}
     last_response = ""
     for event in events:
+        if memory := _memory(event, notes):
+            messages.append(memory)
+            continue
         if not _is_event(event) or _is_silent(event):
             notes.skip("event without words for the model")
             continue
@@ -75,33 +105,44 @@ def _messages(events: list[Mapping[str, Any]], notes: Notes) -> list[Message]:
     return messages
 
 
+def _memory(event: Mapping[str, Any], notes: Notes) -> Message | None:
+    """Read what the agent is reminded of."""
+    kind = as_str(event.get("observation")) or as_str(event.get("action"))
+    held = as_map(event.get("extras")) or as_map(event.get("args"))
+    values = [held[key] for key in _MEMORIES.get(kind, ()) if held.get(key)]
+    texts = [part for value in values for part in (value if isinstance(value, list) else [value])]
+    text = "\n".join(content_text(as_map(part).get("content", part), notes) for part in texts)
+    return Message("user", text, (), (("kind", kind),)) if text.strip() else None
+
+
 def _action(
     event: Mapping[str, Any], response: Mapping[str, Any], calls_of: dict[str, str], notes: Notes
 ) -> Message:
     args = as_map(event.get("args"))
     action = as_str(event.get("action"))
-    said = next((args[key] for key in _THOUGHT_KEYS if args.get(key)), None)
-    if event.get("source") in ("user", "environment"):
-        return Message("user", content_text(said, notes) or as_str(event.get("message")))
-    if action == "system":
-        return Message("system", content_text(said, notes))
+    texts = [content_text(args.get(key), notes) for key in _THOUGHT_KEYS]
+    said = "\n".join(text for text in dict.fromkeys(texts) if text)
+    if event.get("source") in ("user", "environment") or action == "system":
+        note_leftovers(args, {*_THOUGHT_KEYS, *_SETTINGS}, notes, "message", [said])
+        role = "system" if action == "system" else "user"
+        return Message(role, said or as_str(event.get("message")))
     reply = next(
         maps([as_map(choice).get("message") for choice in as_list(response.get("choices"))]), {}
     )
     listed = as_list(as_map(reply).get("tool_calls"))
     calls = [call for raw in listed if (call := read_call(raw, notes)) is not None]
-    text = content_text(as_map(reply).get("content"), notes) or content_text(said, notes)
-    if not calls and action not in ("message", "finish", "think"):
-        shown = {
-            key: value
-            for key, value in args.items()
-            if key not in _THOUGHT_KEYS or action == "write"
-        }
+    text = content_text(as_map(reply).get("content"), notes) or said
+    thoughts = thoughts_of(as_map(reply), notes)
+    if not calls and action in _SPOKEN:
+        note_leftovers(args, {*_THOUGHT_KEYS, *_SETTINGS}, notes, "message", [text])
+    elif not calls:
+        shown = {key: value for key, value in args.items() if key != "thought"}
         call_id = f"event_{first_str(event, ('id',))}"
         calls = [tool_call(action, shown, call_id, notes)]
         text = content_text(args.get("thought"), notes)
         calls_of[first_str(event, ("id",))] = call_id
-    return Message("assistant", text, tuple(calls))
+    extra = (("reasoning_content", "\n".join(thoughts)),) if thoughts else ()
+    return Message("assistant", text, tuple(calls), extra)
 
 
 def _observation(event: Mapping[str, Any], calls_of: Mapping[str, str], notes: Notes) -> Message:
@@ -110,8 +151,10 @@ def _observation(event: Mapping[str, Any], calls_of: Mapping[str, str], notes: N
         first_str(event, ("cause",)), ""
     )
     name = first_str(metadata, ("function_name",)) or as_str(event.get("observation"))
-    text = _shown(content_text(event.get("content"), notes), as_map(event.get("extras")))
-    text = text or as_str(event.get("message"))
+    extras = as_map(event.get("extras"))
+    text = _shown(content_text(event.get("content"), notes), extras)
+    text = text or content_text(extras.get("outputs"), notes) or as_str(event.get("message"))
+    note_leftovers(extras, _REPEATED, notes, "result", [text])
     extra = {"tool_call_id": call_id, "name": name}
     return Message("tool", text, (), tuple((key, value) for key, value in extra.items() if value))
 

@@ -43,7 +43,13 @@ def _spelled(item: object) -> object:
     if not message:
         return item
     if contents := as_list(message.pop("contents", None)):
-        message["content"] = [_content(as_map(block)) for block in contents]
+        blocks = [_content(as_map(block)) for block in contents]
+        known = {block.get("text") for block in blocks}
+        own = [text for text in (message.get("content"),) if text and text not in known]
+        message["content"] = [*own, *blocks]
+    if name := message.pop("function_call_name", None):
+        arguments = message.pop("function_call_arguments_json", None)
+        message["function_call"] = {"name": name, "arguments": arguments}
     if calls := as_list(message.get("tool_calls")):
         message["tool_calls"] = [as_map(call).get("tool_call", call) for call in calls]
     return message

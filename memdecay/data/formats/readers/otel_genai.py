@@ -19,6 +19,7 @@ from memdecay.data.trace import Message
 _SYSTEM = ("gen_ai.system_instructions", "gen_ai.system.instructions")
 _INPUT = ("gen_ai.input.messages", "gen_ai.prompt", "pydantic_ai.all_messages")
 _OUTPUT = ("gen_ai.output.messages", "gen_ai.completion")
+_DETAILS = "gen_ai.client.inference.operation.details"
 _EVENT_LISTS = ("events", "all_messages_events")
 _EVENT_ROLES = {"gen_ai.system.message": "system", "gen_ai.user.message": "user"}
 _EVENT_ROLES |= {"gen_ai.assistant.message": "assistant", "gen_ai.tool.message": "tool"}
@@ -37,17 +38,31 @@ def score(sample: Sample) -> int:
 
 def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft]:
     for span in spans_of(record):
-        messages = _attribute_messages(span.attributes, notes, where) or _event_messages(
-            span, notes, where
+        attributes = _all_attributes(span)
+        messages = _attribute_messages(attributes, notes, where)
+        of_events = _event_messages(span, notes, where)
+        known = {message.content for message in messages}
+        # The same words as attributes and as events are usual: a telemetry of two conventions.
+        notes.skip(
+            "message event beside message attributes",
+            sum(message.content not in known for message in of_events) if messages else 0,
+            where,
         )
+        messages = messages or of_events
         if messages:
-            tools = unpack_json(span.attributes.get("gen_ai.tool.definitions"))
+            tools = unpack_json(attributes.get("gen_ai.tool.definitions"))
             meta = {"span": span.name, "model": span.attributes.get("gen_ai.request.model")}
             yield Draft(
                 messages, {"task_id": span.trace_id, "tools": tools, "meta": meta}, where=where
             )
         else:
             notes.skip("span without messages", where=where)
+
+
+def _all_attributes(span: TelemetrySpan) -> Mapping[str, Any]:
+    """Return the span's attributes with those of its event that holds the whole exchange."""
+    details = (attributes for name, attributes in span.events if name == _DETAILS)
+    return {**next(details, {}), **span.attributes}
 
 
 def _attribute_messages(attributes: Mapping[str, Any], notes: Notes, where: str) -> list[Message]:
@@ -58,8 +73,9 @@ def _attribute_messages(attributes: Mapping[str, Any], notes: Notes, where: str)
     replies = reply_messages(after, notes, where)
     if replies[: len(messages)] != messages or not messages:
         replies = messages + replies
-    if system and replies and replies[0].role != "system":
-        replies.insert(0, Message("system", _system_text(system, notes)))
+    text = _system_text(system, notes)
+    if text and replies and not any(m.role == "system" and text in m.content for m in replies):
+        replies.insert(0, Message("system", text))
     return replies
 
 

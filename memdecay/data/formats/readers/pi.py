@@ -41,6 +41,9 @@ def read(source: Source) -> Iterator[Draft]:
         draft = draft or Draft([], where=record.where)
         if kind == "message" and as_map(raw.get("message")):
             draft.messages += read_messages([_spelled(raw["message"])], source.notes, record.where)
+        elif kind == "custom_message" and raw.get("content"):
+            text = content_text(raw["content"], source.notes)
+            draft.messages.append(Message("user", text, (), (("kind", "custom"),)))
         elif kind in ("compaction", "branch_summary") and raw.get("summary"):
             text = content_text(raw["summary"], source.notes)
             draft.messages.append(Message("user", text, (), (("kind", kind),)))
@@ -55,7 +58,8 @@ def _spelled(message: Mapping[str, Any]) -> Mapping[str, Any]:
     if message.get("role") != "bashExecution":
         return message
     text = "\n".join(as_str(message.get(key)) for key in ("command", "output"))
-    return {"role": "user", "content": text, "kind": "command"}
+    rest = {key: value for key, value in message.items() if key not in ("command", "output")}
+    return {**rest, "role": "user", "content": text, "kind": "command"}
 
 
 def _facts(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from memdecay.data.formats.calls import read_call
 from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.content import content_text
 from memdecay.data.formats.facts import run_facts
+from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.values import as_list, as_str, first_str, maps, unpack_json
@@ -42,6 +43,7 @@ def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft
 def _calls(turn: Mapping[str, Any], notes: Notes) -> Message:
     """Read the calls that a turn holds as JSON; what is no JSON stays text."""
     value = unpack_json(turn.get("value"))
+    note_leftovers(turn, ("from", "value"), notes, "message")
     listed = value if isinstance(value, list) else [value]
     if not listed or not all(isinstance(item, Mapping) for item in listed):
         notes.repair("function call that is no JSON kept as text")

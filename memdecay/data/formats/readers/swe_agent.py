@@ -9,10 +9,13 @@ from memdecay.data.formats.base import CERTAIN, NO, Draft, Format, each_item
 from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.content import content_text
 from memdecay.data.formats.facts import run_facts
+from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
-from memdecay.data.formats.values import as_list, as_str, maps
+from memdecay.data.formats.values import as_list, as_map, as_str, maps
 from memdecay.data.trace import Message
+
+_READ_OF_STEPS = ("response", "action", "observation", "query", "messages", "state")
 
 
 def score(sample: Sample) -> int:
@@ -28,29 +31,42 @@ def score(sample: Sample) -> int:
 
 def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft]:
     used = ("history", "trajectory", "replay_config")
+    notes.skip("configuration to replay the run", int(bool(record.get("replay_config"))), where)
     history = as_list(record.get("history"))
     if history:
         messages = read_messages((_spelled(turn) for turn in history), notes, where)
         notes.skip("step that repeats the history", len(as_list(record.get("trajectory"))), where)
     else:
-        messages = [
-            message for step in maps(record.get("trajectory")) for message in _step(step, notes)
-        ]
+        steps = as_list(record.get("trajectory"))
+        # Newer files have the prompt beside each step.
+        first = as_map(steps[0]) if steps else {}
+        messages = read_messages(as_list(first.get("query")), notes, where)
+        messages += [message for step in steps for message in _step(step, notes, where)]
     yield Draft(messages, run_facts(record, used))
 
 
 def _spelled(turn: object) -> object:
-    """Mark demonstrations, which look like the run itself."""
-    if isinstance(turn, Mapping) and turn.get("is_demo") is True:
-        return {**turn, "kind": "demo"}
-    return turn
+    """Mark demonstrations, which look like the run itself; drop an action that is a call, too."""
+    spelled = dict(as_map(turn))
+    if not spelled:
+        return turn
+    if spelled.get("is_demo") is True:
+        spelled["kind"] = "demo"
+    if spelled.get("tool_calls"):
+        spelled.pop("action", None)
+    return spelled
 
 
-def _step(step: Mapping[str, Any], notes: Notes) -> list[Message]:
+def _step(raw: object, notes: Notes, where: str) -> list[Message]:
+    step = as_map(raw)
+    if not step:
+        notes.skip("step that is no object", where=where)
+        return []
     said = as_str(step.get("response")) or as_str(step.get("thought"))
     action = as_str(step.get("action"))
     said = said if action.strip() in said else "\n".join(part for part in (said, action) if part)
     seen = content_text(step.get("observation"), notes)
+    note_leftovers(step, _READ_OF_STEPS, notes, "step", [said, seen])
     return [Message("assistant", said), *([Message("user", seen)] if seen else [])]
 
 

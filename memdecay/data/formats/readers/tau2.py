@@ -8,6 +8,7 @@ from typing import Any
 from memdecay.data.formats.base import CERTAIN, NO, Draft, Format, each_item
 from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.facts import run_facts
+from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.values import as_list, as_map, as_str, maps
@@ -30,13 +31,17 @@ def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft
     runs = list(maps(record["simulations"])) if "simulations" in record else [record]
     if not runs:
         notes.skip("results without simulations", where=where)
-    policy = as_str(as_map(as_map(record.get("info")).get("environment_info")).get("policy"))
+    environment = as_map(as_map(record.get("info")).get("environment_info"))
+    policy = as_str(environment.get("policy"))
+    if "simulations" in record:
+        note_leftovers(record, ("simulations", "info"), notes, "results file")
     for run in runs:
         raws = [part for raw in as_list(run.get("messages")) for part in _opened(raw)]
         messages = read_messages(raws, notes, where)
         if policy and not any(message.role == "system" for message in messages):
             messages.insert(0, Message("system", policy))
-        yield Draft(messages, run_facts(run, ("messages", "id", "simulations")))
+        facts = run_facts(run, ("messages", "id", "simulations"))
+        yield Draft(messages, {"tools": environment.get("tool_defs")} | facts)
 
 
 def _opened(raw: object) -> list[object]:

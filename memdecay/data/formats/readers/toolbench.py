@@ -8,6 +8,7 @@ from typing import Any
 from memdecay.data.formats.base import CERTAIN, NO, Draft, Format, each_item
 from memdecay.data.formats.calls import tool_call
 from memdecay.data.formats.chat import read_messages
+from memdecay.data.formats.content import content_text
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.values import as_list, as_map, as_str, maps
@@ -71,9 +72,13 @@ def _branches(
     elif kind == "Action Input" and before and before[-1].tool_calls:
         name = as_str(before[-1].tool_calls[0]["function"]["name"])
         messages[-1] = Message("assistant", "", (tool_call(name, text, "", notes),))
-        if as_str(node.get("observation")):
-            messages.append(Message("tool", node["observation"], (), (("name", name),)))
+        if seen := content_text(node.get("observation"), notes):
+            messages.append(Message("tool", seen, (), (("name", name),)))
+    elif text:
+        notes.skip("node of the search tree of an unknown kind")
     children = list(maps(node.get("children")))
+    if children and depth >= _MAX_DEPTH:
+        notes.skip("rest of a branch of the search tree that is too deep")
     if not children or depth >= _MAX_DEPTH:
         yield messages
         return

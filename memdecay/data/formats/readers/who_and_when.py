@@ -8,9 +8,10 @@ from typing import Any
 from memdecay.data.formats.base import CERTAIN, NO, Draft, Format, each_item
 from memdecay.data.formats.content import content_text
 from memdecay.data.formats.facts import run_facts
+from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
-from memdecay.data.formats.values import as_list, as_map, as_str
+from memdecay.data.formats.values import as_list, as_str
 from memdecay.data.trace import Message
 
 _ROLES = {"human": "user", "user": "user", "system": "system", "assistant": "assistant"}
@@ -34,9 +35,11 @@ def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft
         messages.append(_message(turn, notes))
     if not messages and as_str(record.get("question")):
         notes.skip("run without a history", where=where)
-    system = as_map(record.get("system_prompt"))
+    system = record.get("system_prompt")
+    if isinstance(system, str) and system:
+        messages.insert(0, Message("system", system))
     facts = run_facts(record, ("history", "system_prompt"))
-    facts |= {"system_prompts": dict(system)} if system else {}
+    facts |= {"system_prompts": system} if system and not isinstance(system, str) else {}
     yield Draft(messages, facts)
 
 
@@ -45,6 +48,7 @@ def _message(turn: Mapping[str, Any], notes: Notes) -> Message:
     role = as_str(turn.get("role"))
     name = as_str(turn.get("name")) or ("" if role.lower() in _ROLES else role)
     text = content_text(turn.get("content"), notes)
+    note_leftovers(turn, ("role", "name", "content"), notes, "message", [text])
     extra = (("name", name),) if name else ()
     return Message(_ROLES.get(role.lower(), "assistant"), text, (), extra)
 
