@@ -121,6 +121,9 @@ def label(
         raise ConfigError(
             "--export-studio, --import-studio, --agreement and --audit exclude each other"
         )
+    if out is not None and (export_studio or agreement):
+        job = "--export-studio" if export_studio else "--agreement"
+        raise ConfigError(f"{job} writes nothing to --out; leave that out, or the other")
     if export_studio is not None:
         _export(traces, export_studio)
     elif import_studio is not None:

@@ -65,6 +65,8 @@ def test_label_studio_both_ways(traces: Path, tmp_path: Path) -> None:
         (["--import-studio", "x.json"], "needs --out"),
         (["--export-studio", "x.json", "--agreement", "y.jsonl"], "exclude each other"),
         (["--export-studio", "x.xml"], "ends in .json"),
+        (["--export-studio", "x.json", "--out", "y.jsonl"], "writes nothing to --out"),
+        (["--agreement", "x.jsonl", "--out", "y.jsonl"], "--agreement writes nothing to --out"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(traces: Path, options: list[str], match: str) -> None:
