@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from threading import Lock
@@ -66,21 +67,25 @@ class TextMemo:
             messages: OpenAI chat messages of any shape, which nobody changes afterwards.
             owner: Whose they are: nobody is the faster for what others have read.
         """
-        with self._lock:
-            return joined_text(self._read(messages, owner).pieces)
+        with self._taken(messages, owner) as taken:
+            return joined_text(taken.pieces)
 
     def reader(self, messages: Sequence[Mapping[str, Any]], owner: Hashable = None) -> TextReader:
         """Return a reader that has read these messages."""
-        with self._lock:
-            return deepcopy(self._read(messages, owner).reader)
+        with self._taken(messages, owner) as taken:
+            return deepcopy(taken.reader)
 
-    def _read(self, messages: Sequence[Mapping[str, Any]], owner: Hashable) -> _Read:
-        fitting = (one for one in self._known if one.owner == owner and one.begins(messages))
-        found = max(fitting, key=lambda one: len(one.messages), default=None)
-        if found is not None:
-            self._known.remove(found)
-        read = found or _Read(owner)
-        # Is only known again when it was read well: a message may be none that can be read.
-        read.go_on(messages)
-        self._known = [*self._known, read][-self._max_conversations :]
-        return read
+    @contextmanager
+    def _taken(self, messages: Sequence[Mapping[str, Any]], owner: Hashable) -> Iterator[_Read]:
+        """Take a conversation out, read up to its end; others can be read at the same time."""
+        with self._lock:
+            fitting = (one for one in self._known if one.owner == owner and one.begins(messages))
+            found = max(fitting, key=lambda one: len(one.messages), default=None)
+            if found is not None:
+                self._known.remove(found)
+        taken = found or _Read(owner)
+        # Not known any more if that fails: a message may be none that can be read.
+        taken.go_on(messages)
+        yield taken
+        with self._lock:
+            self._known = [*self._known, taken][-self._max_conversations :]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -104,3 +106,25 @@ def test_what_cannot_be_read_leaves_nothing_behind() -> None:
 def test_a_memo_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="max_conversations must be 1 or more"):
         TextMemo(0)
+
+
+def test_a_long_reading_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    memo, begun, may_end = TextMemo(4), Event(), Event()
+    read = TextReader.read
+
+    def slow(self: TextReader, message: Mapping[str, Any]) -> Any:
+        if message["content"] == "slow":
+            begun.set()
+            assert may_end.wait(30)
+        return read(self, message)
+
+    monkeypatch.setattr(conversation_module.TextReader, "read", slow)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(memo.read, [{"role": "user", "content": "slow"}])
+        assert begun.wait(30)
+        try:
+            other = pool.submit(memo.read, say(2)).result(timeout=30)
+        finally:
+            may_end.set()
+        assert len(other.starts) == 2
+        assert len(first.result(timeout=30).starts) == 1

@@ -20,7 +20,7 @@ def arrays_of(part: PackedPart) -> tuple[Any, ...]:
     """Return what kernels take for a part, from its keys to the scales."""
     key, value = packing_of(part.tier.key), packing_of(part.tier.value)
     # Made anew for each layer and step: kept, it would be a third more than the basis itself. By
-    # numpy: torch takes twice the time for matrices as small as these.
+    # numpy: torch takes a quarter more for matrices as small as these.
     directions = array_of(part.basis.directions)
     basis = np.matmul(key.synthesis, directions.swapaxes(1, 2))  # (heads, lanes, key_dim)
     cos, sin = part.rotation.cos, part.rotation.sin
