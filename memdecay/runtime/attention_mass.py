@@ -16,6 +16,7 @@ def attention_mass(
     softcap: float | None = None,
     *,
     is_sum: bool = False,
+    logits: Tensor | None = None,
 ) -> Tensor:
     """Average the softmax of the newest queries over heads and over the queries that see a key.
 
@@ -29,11 +30,15 @@ def attention_mass(
         scaling: Factor on the logits; ``head_dim ** -0.5`` if None.
         softcap: Bound of the logits, for models that have one.
         is_sum: Whether to add up over the queries instead of averaging.
+        logits: The scaled logits ``(batch, num_attention_heads, w, kv_len)``, float32, if they are
+            known already; they get overwritten.
 
     Returns:
         Attention mass, shape ``(batch, kv_len)``, float32; 0 for keys no query sees.
     """
-    probs, is_visible = attention_probs(query, key, attention_mask, scaling, softcap)
+    if logits is None:
+        logits = _attention_logits(query, key, scaling, softcap)
+    probs, is_visible = _probs(logits, attention_mask)
     total = probs.mean(dim=1).sum(dim=1)  # (batch, kv_len)
     if is_sum:
         return total
@@ -61,6 +66,13 @@ def attention_probs(
         Probabilities, shape ``(batch, num_attention_heads, w, kv_len)``, float32, 0 where a key
         isn't seen; and visibility, shape ``(batch or 1, heads or 1, w, kv_len)``, bool.
     """
+    return _probs(_attention_logits(query, key, scaling, softcap), attention_mask)
+
+
+def _attention_logits(
+    query: Tensor, key: Tensor, scaling: float | None, softcap: float | None
+) -> Tensor:
+    """Return what the softmax is taken of, ``(batch, heads, w, kv_len)``, float32."""
     batch_size, num_heads, num_queries, head_dim = query.shape
     num_key_heads, kv_len = key.shape[1], key.shape[2]
     grouped = query.detach().reshape(batch_size, num_key_heads, -1, head_dim)  # by key head
@@ -69,8 +81,12 @@ def attention_probs(
     logits *= head_dim**-0.5 if scaling is None else scaling
     if softcap is not None:
         logits = softcap * torch.tanh(logits / softcap)
-    logits = logits.view(batch_size, num_heads, num_queries, kv_len)
-    is_visible = _visible(attention_mask, num_queries, kv_len, key.device)
+    return logits.view(batch_size, num_heads, num_queries, kv_len)
+
+
+def _probs(logits: Tensor, attention_mask: Any) -> tuple[Tensor, Tensor]:
+    """Return the softmax of logits, in place of them, and which keys are seen."""
+    is_visible = _visible(attention_mask, logits.shape[2], logits.shape[3], logits.device)
     probs = logits.masked_fill_(~is_visible, torch.finfo(logits.dtype).min).softmax(dim=-1)
     probs *= is_visible
     return probs, is_visible

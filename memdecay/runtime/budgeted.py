@@ -108,10 +108,15 @@ class BudgetedLayers(Cache):  # type: ignore[misc]
                 layer.hands_out_packed = was
 
     def attend(
-        self, states: MixedStates, query: Tensor, scale: float, bias: Tensor | None
+        self,
+        states: MixedStates,
+        query: Tensor,
+        scale: float,
+        bias: Tensor | None,
+        logits: Tensor | None = None,
     ) -> Tensor:
         """Attend to a layer's tokens as they are stored, see `attend_mixed`."""
-        return attend_mixed(states, query, scale, bias)
+        return attend_mixed(states, query, scale, bias, logits)
 
     def reset(self) -> None:
         """Forget every token and free the buffers."""

@@ -14,6 +14,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from memdecay.runtime.attention_mass import attention_mass
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.layer import EvictingLayer, bookkeeping
+from memdecay.runtime.packed_states import PackedStates
 from memdecay.runtime.policies.base import Blend
 
 AttentionFunction = Callable[..., Any]
@@ -45,8 +46,11 @@ def observe_attention(decoder: PreTrainedModel, cache: DecayCache) -> Iterator[N
         attention_mask: Any,
         **kwargs: Any,
     ) -> Any:
-        recorder.see(module, query, key, attention_mask, kwargs)
-        return base(module, query, key, value, attention_mask, **kwargs)
+        is_watched = recorder.prepare(module, query, key)
+        attended = base(module, query, key, value, attention_mask, **kwargs)
+        if is_watched:
+            recorder.see(module, query, key, attention_mask, kwargs)
+        return attended
 
     with wrap_attention(decoder, attend):
         yield
@@ -107,6 +111,21 @@ class AttentionRecorder:
         self.last_seen = last_seen
         self._masses: list[Tensor] = []
 
+    def prepare(self, module: nn.Module, query: Tensor, key: Tensor) -> bool:
+        """Tell whether the attention call that comes is to be observed, by `see` behind it.
+
+        Keys that are attended to packed are told to keep the logits, which would have to be
+        computed a second time otherwise, from keys unpacked for that.
+        """
+        layer_idx = getattr(module, "layer_idx", None)
+        if layer_idx not in self._layers or not self._cache.holds(key, layer_idx):
+            return False
+        if query.shape[2] == 1 and not self._is_due(self._tokens_since):
+            return False
+        if isinstance(key, PackedStates):
+            key.is_watched = True
+        return True
+
     def see(
         self,
         module: nn.Module,
@@ -115,13 +134,7 @@ class AttentionRecorder:
         attention_mask: Any,
         kwargs: dict[str, Any],
     ) -> None:
-        """Observe one attention call if its layer is watched and an observation is due."""
-        layer_idx = getattr(module, "layer_idx", None)
-        if layer_idx not in self._layers or not self._cache.holds(key, layer_idx):
-            return
-        tokens_since = self._cache.tokens_seen - self.last_seen
-        if query.shape[2] == 1 and not self._is_due(tokens_since):
-            return
+        """Observe an attention call that was prepared for and is done."""
         window = self._newest(query)
         with bookkeeping():
             mass = attention_mass(
@@ -131,10 +144,16 @@ class AttentionRecorder:
                 kwargs.get("scaling"),
                 kwargs.get("softcap"),
                 is_sum=self._observation.blend is Blend.SUM,
+                logits=key.logits if isinstance(key, PackedStates) else None,
             )
         self._masses.append(mass)
-        if layer_idx == self._layers[-1]:
-            self._flush(tokens_since, window.shape[2])
+        if module.layer_idx == self._layers[-1]:
+            self._flush(self._tokens_since, window.shape[2])
+
+    @property
+    def _tokens_since(self) -> int:
+        """Tokens seen since the last observation."""
+        return self._cache.tokens_seen - self.last_seen
 
     def _is_due(self, tokens_since: int) -> bool:
         """Tell whether to watch a single token, decoded this many tokens after the last look."""

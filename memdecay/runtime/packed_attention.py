@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 
 from memdecay.runtime.budgeted import BudgetedLayers
 from memdecay.runtime.grouped_attention import attend_in_groups, can_share_keys
+from memdecay.runtime.mixed_attention import empty_logits
 from memdecay.runtime.observer import AttentionFunction, wrap_attention
 from memdecay.runtime.packed_states import PackedStates
 
@@ -75,7 +76,9 @@ def attend_as_stored(
     """
     if isinstance(key, PackedStates) and _is_plain(query, attention_mask, kwargs):
         scale = kwargs.get("scaling") or query.shape[-1] ** -0.5
-        output = cache.attend(key.mixed, query, scale, _bias(attention_mask))
+        if key.is_watched:
+            key.logits = empty_logits(key.mixed, query)
+        output = cache.attend(key.mixed, query, scale, _bias(attention_mask), key.logits)
         return output.transpose(1, 2).contiguous(), None
     if can_share_keys(base, query, key, attention_mask, kwargs):
         return attend_in_groups(module, query, key, value, attention_mask, **kwargs)

@@ -68,9 +68,14 @@ class PackedStates(Tensor):
 
     Attributes:
         mixed: The tokens as they are stored.
+        is_watched: Whether somebody will ask for the logits of the attention to these keys.
+        logits: The scaled logits without any mask, ``(batch, num_attention_heads, q, kept)``,
+            float32, once attention was computed, where it was watched and could give them.
     """
 
     mixed: MixedStates
+    is_watched: bool
+    logits: Tensor | None
     _unpacking: Unpacking
     _place: int
 
@@ -92,6 +97,7 @@ class PackedStates(Tensor):
             cls, shape, dtype=dtype, device=exact.device
         )
         states.mixed = mixed
+        states.is_watched, states.logits = False, None
         states._unpacking = unpacking
         states._place = place
         return states

@@ -28,7 +28,7 @@ from memdecay.classifier.decoder import find_decoder
 from memdecay.runtime import fading_layer
 from memdecay.runtime.attach import attach
 from memdecay.runtime.cache import DecayCache
-from memdecay.runtime.config import FadingConfig
+from memdecay.runtime.config import FadingConfig, FeedbackConfig
 from memdecay.runtime.packed_attention import attend_to_packed
 from memdecay.runtime.packed_states import PackedStates
 
@@ -144,18 +144,39 @@ def test_eager_attention_gets_unpacked_tokens() -> None:
     torch.testing.assert_close(logits, expected, atol=2e-4, rtol=2e-4)
 
 
-def test_attention_is_watched_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("pad_lengths", [[0], [3, 0]], ids=["one row", "padded rows"])
+def test_attention_is_watched_all_the_same(
+    pad_lengths: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = tiny_model("llama")
     unpacked, packed = (fading_cache(model) for _ in range(2))
     with unpacking(monkeypatch):
-        run(model, unpacked, [0])
+        run(model, unpacked, pad_lengths)
 
-    run(model, packed, [0])
+    run(model, packed, pad_lengths)
 
     torch.testing.assert_close(
         packed.slots.attention, unpacked.slots.attention, atol=1e-5, rtol=1e-4, equal_nan=True
     )
     assert bool((packed.slots.attention > 0).any())
+
+
+def test_nothing_is_unpacked_to_watch_a_single_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_model("llama")
+    cache = fading_cache(model, feedback=FeedbackConfig(observe_every_tokens=1))
+    with attach(model, cache), torch.inference_mode():
+        for chunk in random_ids(1, 60).split(20, dim=1):
+            model(input_ids=chunk, cache=cache, use_cache=True)
+        before = cache.slots.attention.clone()
+        assert cache.layout.num_faded > 0
+        monkeypatch.setattr(fading_layer, "unpack_into", fail)
+        model(input_ids=random_ids(1, 1), cache=cache, use_cache=True)
+
+    assert not torch.equal(cache.slots.attention[:, : before.shape[1]], before)
+
+
+def fail(*_: object) -> None:
+    pytest.fail("tokens were unpacked")
 
 
 def test_the_model_and_the_cache_are_as_before_behind_the_block() -> None:

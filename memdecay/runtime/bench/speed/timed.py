@@ -52,11 +52,16 @@ class TimedCache(DecayCache):
             return super().update(key_states, value_states, layer_idx, *args, **kwargs)
 
     def attend(
-        self, states: MixedStates, query: Tensor, scale: float, bias: Tensor | None
+        self,
+        states: MixedStates,
+        query: Tensor,
+        scale: float,
+        bias: Tensor | None,
+        logits: Tensor | None = None,
     ) -> Tensor:
         """Attend to tokens as they are stored, see `BudgetedLayers.attend`."""
         with self.timers.part(ATTENTION):
-            return super().attend(states, query, scale, bias)
+            return super().attend(states, query, scale, bias, logits)
 
     def set_tags(self, start: int, importance: Tensor, region_probs: Tensor) -> None:
         """Set tags, see `DecayCache.set_tags`."""

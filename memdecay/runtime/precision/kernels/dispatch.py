@@ -32,6 +32,7 @@ def attend_mixed(
     exact: ExactPart | None,
     scale: float,
     bias: Tensor | None = None,
+    logits: Tensor | None = None,
 ) -> Attended:
     """Attend to packed tokens and to those at full precision behind them.
 
@@ -42,13 +43,16 @@ def attend_mixed(
         exact: The tokens at full precision, if any.
         scale: Factor on the logits.
         bias: Added to the logits, ``(batch, n)`` for all n tokens; see `AttendPacked`.
+        logits: Gets the scaled logits without the bias, ``(batch, num_attention_heads, q, n)``,
+            contiguous, float32, where `gives_logits`; None asks for none.
     """
     kernel = find_kernel(query.device)
     assert kernel is not None, "tokens stay packed where there is a kernel for them"
     if query.device.type == "cpu":
         from memdecay.runtime.precision.kernels.cpu.attend import attend_packed
 
-        return attend_packed(query, parts, scale, bias, exact)
+        return attend_packed(query, parts, scale, bias, exact, logits)
+    assert logits is None, "asked for where a kernel gives them"
     num_packed = sum(part.num_tokens for part in parts)
     packed_bias = exact_bias = None
     if bias is not None:
@@ -79,6 +83,11 @@ def _is_plain(states: Tensor) -> bool:
     """Tell whether the CPU's kernel can write there."""
     is_float = states.dtype == torch.float32 and states.device.type == "cpu"
     return is_float and states.is_contiguous()
+
+
+def gives_logits(device: torch.device) -> bool:
+    """Tell whether the device's kernel can hand out what it takes the softmax of."""
+    return device.type == "cpu" and find_kernel(device) is not None
 
 
 def find_kernel(device: torch.device) -> AttendPacked | None:

@@ -75,9 +75,11 @@ class RowBatch(Cache):  # type: ignore[misc]
             zip(self._memories, self._states, strict=True)
         ):
             own = query[row : row + 1]
-            if memory.recorder is not None:
-                memory.recorder.see(module, own, key, mask, kwargs)
+            recorder = memory.recorder
+            is_watched = recorder is not None and recorder.prepare(module, own, key)
             attended = attend_as_stored(memory.cache, base, module, own, key, value, mask, **kwargs)
+            if recorder is not None and is_watched:
+                recorder.see(module, own, key, mask, kwargs)
             outputs.append(attended[0])
         self._states = []
         return torch.cat(outputs), None

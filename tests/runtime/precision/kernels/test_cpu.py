@@ -141,6 +141,27 @@ def test_exact_tokens_join_the_packed(dtype: torch.dtype, num_exact: int, is_hid
     assert_close(ours, expected)
 
 
+@pytest.mark.parametrize("num_exact", [0, 9, 600])
+def test_the_logits_are_handed_out_as_they_are_before_the_bias(num_exact: int) -> None:
+    parts = random_parts([(2, 520), (4, 10)], batch_size=2)
+    query = random_query(parts, group=4, num_queries=2)
+    exact = torch.randn(2, 2, 2, num_exact, 64)
+    bias = torch.randn(2, 530 + num_exact)
+    logits = torch.full((2, 8, 2, 530 + num_exact), math.nan)
+
+    ours = dispatch.attend_mixed(
+        query, parts, ExactPart(*exact) if num_exact else None, 0.125, bias, logits
+    )
+
+    packed = torch.cat([part.decode()[0] for part in parts], dim=2)
+    keys = torch.cat([packed, exact[0]], dim=2).repeat_interleave(4, dim=1)
+    torch.testing.assert_close(logits, 0.125 * query @ keys.mT, atol=3e-5, rtol=1e-4)
+    assert_close(
+        ours,
+        dispatch.attend_mixed(query, parts, ExactPart(*exact) if num_exact else None, 0.125, bias),
+    )
+
+
 @given(
     bits=st.sampled_from([8, 4, 2]),
     count=st.integers(1, 70),

@@ -15,6 +15,9 @@ from memdecay.runtime.precision.kernels.parts import PackedPart
 NO_BIAS = np.empty((0, 0), dtype=np.float32)
 """Stands for a bias that adds nothing."""
 
+NO_LOGITS = np.empty((0, 0, 0, 0), dtype=np.float32)
+"""Stands for logits that nobody asks for."""
+
 
 def arrays_of(part: PackedPart) -> tuple[Any, ...]:
     """Return what kernels take for a part, from its keys to the scales."""

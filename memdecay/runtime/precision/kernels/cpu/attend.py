@@ -9,7 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from memdecay.runtime.precision.kernels.cpu.arrays import NO_BIAS, array_of, arrays_of, flat
+from memdecay.runtime.precision.kernels.cpu.arrays import (
+    NO_BIAS,
+    NO_LOGITS,
+    array_of,
+    arrays_of,
+    flat,
+)
 from memdecay.runtime.precision.kernels.cpu.attention import (
     RUN,
     attend_exact_runs,
@@ -26,6 +32,7 @@ def attend_packed(
     scale: float,
     bias: Tensor | None = None,
     exact: ExactPart | None = None,
+    logits: Tensor | None = None,
 ) -> Attended:
     """Do what `memdecay.runtime.precision.kernels.reference.attend_packed` does.
 
@@ -37,6 +44,8 @@ def attend_packed(
         scale: Factor on the logits.
         bias: Added to the logits, ``(batch, n)`` for all tokens.
         exact: Tokens at full precision that stand behind the packed ones, if any.
+        logits: Gets the scaled logits without the bias, ``(batch, num_attention_heads, q, n)``,
+            contiguous, float32; None asks for none.
     """
     batch_size, num_heads, num_queries, key_dim = query.shape
     num_key_heads = parts[0].pool.keys.shape[1]
@@ -44,6 +53,9 @@ def attend_packed(
     work = _Work(
         array_of(scaled.reshape(batch_size, num_key_heads, -1, key_dim)),
         NO_BIAS if bias is None else array_of(bias.to(torch.float32)),
+        NO_LOGITS
+        if logits is None
+        else logits.view(*scaled.shape[:1], num_key_heads, -1, logits.shape[3]).numpy(),
         [*(part.num_tokens for part in parts), *([exact.num_tokens] if exact else [])],
         parts[0].tier.value.dim,
     )
@@ -62,14 +74,18 @@ class _Work:
     Args:
         query: ``(batch, key heads, queries, key_dim)``.
         bias: ``(batch, all tokens)``, or empty.
+        logits: Gets what the softmax is taken of, ``(batch, key heads, queries, all tokens)``, or
+            empty.
         counts: Tokens of each part.
         value_dim: Width of a value.
     """
 
-    def __init__(self, query: Any, bias: Any, counts: list[int], value_dim: int) -> None:
+    def __init__(
+        self, query: Any, bias: Any, logits: Any, counts: list[int], value_dim: int
+    ) -> None:
         num_lines = sum(map(_num_runs, counts))
         shape = (*query.shape[:2], num_lines, query.shape[2])
-        self._query, self._bias = query, bias
+        self._query, self._bias, self._logits = query, bias, logits
         self._lines = (
             np.empty((*shape, value_dim), dtype=np.float32),
             np.empty(shape, dtype=np.float32),
@@ -82,6 +98,7 @@ class _Work:
         """Take the next part's tokens."""
         arguments = (
             self._query, *arrays, self._bias, self._num_tokens, *self._lines, self._num_lines,
+            self._logits,
         )  # fmt: skip
         num_runs = _num_runs(num_tokens)
         self._calls.append((kernel, arguments, self._num_heads * num_runs))

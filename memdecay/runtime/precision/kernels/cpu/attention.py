@@ -7,7 +7,7 @@ from numba import njit
 
 from memdecay.runtime.precision.kernels.cpu.blocks import Bytes, Floats, Stored, Table, dot, project
 from memdecay.runtime.precision.kernels.cpu.keys import BLOCK, unpack_keys
-from memdecay.runtime.precision.kernels.cpu.softmax import soften
+from memdecay.runtime.precision.kernels.cpu.softmax import keep, soften
 from memdecay.runtime.precision.kernels.cpu.values import add_exact, add_weighted
 from memdecay.runtime.precision.kernels.cpu.vectors import at, put
 
@@ -38,6 +38,7 @@ def attend_packed_runs(
     peaks: Floats,
     masses: Floats,
     first_line: int,
+    kept: Floats,
 ) -> None:
     """Attend to some runs of packed tokens; a piece of work is one run of one head of one row.
 
@@ -58,11 +59,12 @@ def attend_packed_runs(
         synthesis: Makes values out of lanes, ``(lanes, value_dim)``.
         scales: The scale of each byte.
         bias: Added to the logits, ``(batch, all tokens)``, or empty.
-        bias_first: Place of the part's first token in a row of the bias.
+        bias_first: Place of the part's first token in a row of the bias, and among the logits.
         outputs: Gets sums of values, not normalised, ``(batch, heads, lines, queries, value_dim)``.
         peaks: Gets the largest logits, ``(batch, heads, lines, queries)``.
         masses: Gets the sums of exponentiated logits less the largest one, the same shape.
         first_line: The line of the part's first run.
+        kept: Gets the logits before the bias, ``(batch, heads, queries, all tokens)``, or empty.
     """
     _, num_heads, num_queries, key_dim = query.shape
     num_tokens = keys.shape[2]
@@ -95,6 +97,11 @@ def attend_packed_runs(
                 block, 0, count, key_dim, query, owner * num_queries * key_dim, num_queries,
                 logits, token - start, RUN,
             )  # fmt: skip
+        if kept.shape[3]:
+            keep(
+                logits, num_queries, RUN, stop - start,
+                kept, owner * num_queries * kept.shape[3] + bias_first + start, kept.shape[3],
+            )  # fmt: skip
         line = (owner * outputs.shape[2] + first_line + run) * num_queries
         soften(
             logits, num_queries, RUN, stop - start, bias,
@@ -126,6 +133,7 @@ def attend_exact_runs(
     peaks: Floats,
     masses: Floats,
     first_line: int,
+    kept: Floats,
 ) -> None:
     """Attend to some runs of tokens at full precision, see `attend_packed_runs`.
 
@@ -144,6 +152,7 @@ def attend_exact_runs(
         peaks: As there.
         masses: As there.
         first_line: As there.
+        kept: As there.
     """
     _, num_heads, num_queries, key_dim = query.shape
     value_dim = outputs.shape[4]
@@ -159,6 +168,11 @@ def attend_exact_runs(
             keys, row * key_strides[0] + head * key_strides[1] + start * key_dim, stop - start,
             key_dim, query, owner * num_queries * key_dim, num_queries, logits, 0, RUN,
         )  # fmt: skip
+        if kept.shape[3]:
+            keep(
+                logits, num_queries, RUN, stop - start,
+                kept, owner * num_queries * kept.shape[3] + bias_first + start, kept.shape[3],
+            )  # fmt: skip
         line = (owner * outputs.shape[2] + first_line + run) * num_queries
         soften(
             logits, num_queries, RUN, stop - start, bias,

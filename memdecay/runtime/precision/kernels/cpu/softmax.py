@@ -33,6 +33,16 @@ def add_line(target: Floats, target_first: int, source: Floats, source_first: in
 
 
 @njit(nogil=True, cache=True)
+def keep(
+    logits: Floats, num_lines: int, line: int, n: int, kept: Floats, first: int, kept_line: int
+) -> None:
+    """Copy n logits of each line to lines of another length."""
+    for i in range(num_lines):
+        for j in range(n):
+            put(kept, first + i * kept_line + j, at(logits, i * line + j))
+
+
+@njit(nogil=True, cache=True)
 def largest_of(logits: Floats, first: int, n: int) -> np.float32:
     """Return the largest of n numbers."""
     whole = n - n % WIDTH
