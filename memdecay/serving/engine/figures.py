@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from memdecay.classifier.regions import REGION_LABELS
 from memdecay.serving.engine.core import EngineCore
@@ -23,10 +24,13 @@ def engine_stats(core: EngineCore, refused: Counter[str]) -> EngineStats:
     for fact in facts:
         regions.update(fact.kept_per_region)
     evicted = dict.fromkeys(REGION_LABELS, 0) | dict(counters.evicted)
+    tiers = parts.tiers.use()
+    # Without a limit in bytes the number of sessions is one.
+    tiers["device"] = replace(tiers["device"], limit_bytes=parts.most_kv_bytes)
     return EngineStats(
         num_running=len(core.running),
         num_waiting=len(core.waiting),
-        tiers=parts.tiers.use(),
+        tiers=tiers,
         reserved_bytes=sum(session.reserved_bytes for session in on_device),
         occupied_bytes=sum(fact.occupied_bytes for fact in facts),
         region_tokens=dict(regions),

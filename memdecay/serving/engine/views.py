@@ -103,7 +103,7 @@ class EngineStats:
     Attributes:
         num_running: Requests being read or answered.
         num_waiting: Requests in the queue.
-        tiers: ``device``, ``cpu`` and ``disk``.
+        tiers: ``device``, ``cpu`` and ``disk``; the device has a limit in any case.
         reserved_bytes: Bytes promised to the sessions on the device.
         occupied_bytes: Bytes of tokens that those sessions keep.
         region_tokens: Tokens that those sessions keep, by region name.
@@ -143,6 +143,6 @@ class EngineStats:
 
     @property
     def watermark_level(self) -> float:
-        """The share of the device's bytes that is promised to sessions; 0 without a limit."""
+        """The share of the device's bytes that is promised to sessions."""
         limit = self.tiers["device"].limit_bytes
         return self.reserved_bytes / limit if limit else 0.0

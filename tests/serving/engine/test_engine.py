@@ -112,7 +112,9 @@ def test_figures_follow_what_happens(engine: Engine) -> None:
     assert stats.tiers["device"].num_sessions == 1
     assert stats.tiers["device"].used_bytes == last.memory.kv_bytes
     assert stats.reserved_bytes >= stats.tiers["device"].used_bytes >= stats.occupied_bytes > 0
-    assert stats.watermark_level == 0
+    # The most that 64 sessions take, where no bytes are set.
+    assert stats.tiers["device"].limit_bytes == engine.most_kv_bytes == 64 * stats.reserved_bytes
+    assert stats.watermark_level == 1 / 64
     assert stats.finished_total == {"length": 1}
 
 
