@@ -310,7 +310,7 @@ class EngineCore:
 
     def _fail(self, turn: Turn) -> None:
         """End a request whose forward failed: its session's memory may be half written."""
-        self.counters.failed[ErrorKind.INTERNAL] += 1
+        self._count_failure(turn, ErrorKind.INTERNAL)
         turn.fail(ErrorKind.INTERNAL, _FAILED)
         self._release(turn)
         self._forget(turn.session)
@@ -332,8 +332,15 @@ class EngineCore:
             self._finish(turn, "cancelled")
 
     def _fail_waiting(self, turn: Turn, kind: ErrorKind, message: str) -> None:
-        self.counters.failed[kind] += 1
+        self._count_failure(turn, kind)
         turn.fail(kind, message)
+
+    def _count_failure(self, turn: Turn, kind: ErrorKind) -> None:
+        self.counters.failed[kind] += 1
+        level = logging.ERROR if kind is ErrorKind.INTERNAL else logging.INFO
+        request = turn.request
+        extra = {"request_id": request.request_id, "tenant": request.tenant, "kind": str(kind)}
+        logger.log(level, "a request ended without an answer", extra=extra)
 
     def _forget(self, session: ServedSession) -> None:
         self.parts.tiers.discard(session)

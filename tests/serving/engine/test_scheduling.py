@@ -169,10 +169,16 @@ def test_a_failing_forward_ends_its_requests_alone(
             raise RuntimeError("out of memory")
 
         engine.core.parts.runner.run = fail  # type: ignore[method-assign]
-        broken = engine.submit((user("Hi"),), session_id="broken")
+        broken = engine.submit((user("Hi"),), session_id="broken", request_id="r-1")
         engine.core.step()
         assert broken.failed.kind is ErrorKind.INTERNAL
         assert "out of memory" in caplog.text
+        (line,) = (
+            record
+            for record in caplog.records
+            if record.levelname == "ERROR" and getattr(record, "request_id", None) == "r-1"
+        )
+        assert "without an answer" in line.message
         assert engine.core.is_idle
         assert engine.core.parts.store.get("ann", "broken") is None
         engine.core.parts.runner.run = run  # type: ignore[method-assign]

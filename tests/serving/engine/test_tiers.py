@@ -208,7 +208,10 @@ def test_a_file_name_of_another_kind_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_costs_the_session_and_nothing_else(
-    llm: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    llm: LanguageModel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     def refuse(path: Path, _: Any) -> None:
         with storage_errors(path):
@@ -223,6 +226,8 @@ def test_a_full_disk_costs_the_session_and_nothing_else(
         assert not list(tmp_path.iterdir())
         second = go_on(engine, ANN, first)
         assert "could not be written to disk" in second.started.notes[0]
+    line = next(record for record in caplog.records if "given up" in record.message)
+    assert (vars(line)["tenant"], vars(line)["session_id"]) == ("ann", "s")
 
 
 def test_without_other_tiers_the_least_valuable_session_is_given_up(llm: LanguageModel) -> None:

@@ -195,7 +195,7 @@ class Tiers:
         try:
             session.stored = self._folder.write(_file_name(session), to_record(session), state)
         except StorageError as error:
-            logger.warning("A session is given up: %s", error)
+            logger.warning("A session is given up: %s", error, extra=_names(session))
             self._give_up(session, "it could not be written to disk")
             return
         session.saved_bytes = session.stored.size_bytes
@@ -226,7 +226,7 @@ class Tiers:
             try:
                 state = self._folder.read(stored)
             except DamagedSessionError as error:
-                logger.warning("A session has to be read again: %s", error)
+                logger.warning("A session has to be read again: %s", error, extra=_names(session))
                 session.lost_because = "its file on disk was damaged"
         self.discard_saved(session)
         return state
@@ -236,6 +236,11 @@ class Tiers:
         memory, reserved_bytes = session.memory, session.reserved_bytes
         self.discard(session)
         session.memory, session.reserved_bytes = memory, reserved_bytes
+
+
+def _names(session: ServedSession) -> dict[str, str]:
+    """Return what a line of the log says of a session."""
+    return {"tenant": session.tenant, "session_id": session.session_id}
 
 
 def _file_name(session: ServedSession) -> str:

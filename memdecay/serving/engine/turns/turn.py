@@ -226,7 +226,8 @@ class Turn:
         try:
             self.listener(event)
         except Exception:  # A client's fault must not end the engine.
-            logger.exception("a listener failed; its request is cancelled")
+            extra = {"request_id": self.request.request_id}
+            logger.exception("a listener failed; its request is cancelled", extra=extra)
             self.is_cancelled = True
 
     def _tell(self, text: str) -> None:
