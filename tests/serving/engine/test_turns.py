@@ -322,7 +322,7 @@ def test_long_prompts_are_refused_before_much_time_is_spent(
                 assert refusal.value.kind is ErrorKind.TOO_LONG
             with pytest.raises(RequestRefusedError, match="characters, more than"):
                 engine.core.intake.count(GenerationRequest(tenant="ann", prompt=text))
-            with pytest.raises(RequestRefusedError, match="the prompt has 5000 tokens"):
+            with pytest.raises(RequestRefusedError, match="has at least 5000 tokens"):
                 engine.submit(prompt="<|im_end|>" * 5000)
             patch.setattr(prompt_module, "render", cross)
             with pytest.raises(RequestRefusedError, match="has 4097 messages, more than"):

@@ -50,16 +50,21 @@ class PromptLimit:
                 f"{self.max_context} tokens can hold; send a shorter conversation",
             )
 
-    def check_tokens(self, num_tokens: int) -> None:
+    def check_tokens(self, num_tokens: int, *, is_whole: bool = True) -> None:
         """Check a prompt's tokens.
+
+        Args:
+            num_tokens: How many there are.
+            is_whole: Whether these are all of them.
 
         Raises:
             RequestRefusedError: Prompt and answer do not fit the model's context.
         """
         if num_tokens + self.num_answer > self.max_context:
+            count = num_tokens if is_whole else f"at least {num_tokens}"
             raise RequestRefusedError(
                 ErrorKind.TOO_LONG,
-                f"the prompt has {num_tokens} tokens and its answer may have {self.num_answer}, "
+                f"the prompt has {count} tokens and its answer may have {self.num_answer}, "
                 f"together more than the model's context of {self.max_context}; send a shorter "
                 "conversation or lower max_tokens",
             )

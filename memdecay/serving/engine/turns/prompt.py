@@ -202,7 +202,7 @@ def _render(
     rendered, messages = _rendered(request, tokenizer)
     if limit is not None:
         limit.check_characters(len(rendered.text))
-        limit.check_tokens(count_control_tokens(rendered.text, tokenizer))
+        limit.check_tokens(count_control_tokens(rendered.text, tokenizer), is_whole=False)
     return rendered, messages
 
 
