@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
+from pydantic import BaseModel
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -22,6 +23,17 @@ PING = b": still at work\n\n"
 def sse(data: Any) -> bytes:
     """Return an event that carries JSON."""
     return b"data: " + json.dumps(data).encode("ascii") + b"\n\n"
+
+
+def chunk_event(chunk: BaseModel, *, includes_usage: bool) -> bytes:
+    """Return an event that carries a piece of an answer.
+
+    Args:
+        chunk: The piece.
+        includes_usage: Whether the stream ends with a chunk of usage; all others say null then.
+    """
+    data = chunk.model_dump(mode="json")
+    return sse({"usage": None} | data if includes_usage else data)
 
 
 class EventStream(Response):

@@ -124,6 +124,8 @@ def test_stream_ends_with_usage_where_asked_for(client: TestClient) -> None:
     chunks = events(chat(client, stream=True, stream_options={"include_usage": True}).text)
     assert chunks[-1]["choices"] == []
     assert chunks[-1]["usage"]["prompt_tokens_details"] == {"cached_tokens": 2}
+    # As OpenAI has it: the others bear the field without figures.
+    assert [chunk["usage"] for chunk in chunks[:-1]] == [None] * (len(chunks) - 1)
 
 
 def test_forced_function_is_called_with_arguments_of_its_schema(client: TestClient) -> None:

@@ -15,7 +15,7 @@ from memdecay.serving.api.answers import (
     usage_body,
 )
 from memdecay.serving.api.errors import json_response
-from memdecay.serving.api.event_stream import PING, sse
+from memdecay.serving.api.event_stream import PING, chunk_event
 from memdecay.serving.api.generation import Prepared, prepare_chat
 from memdecay.serving.api.routes.answering import answer, answer_in_stream
 from memdecay.serving.api.routes.caller import CallerOf, ServicesOf
@@ -114,7 +114,7 @@ class _ChatReply:
                 choices=[],
                 usage=usage_body(finished),
             )
-            yield sse(usage.model_dump(mode="json"))
+            yield self._event(usage)
 
     def _last_chunk(self, finished: Finished, has_calls: bool) -> bytes:
         chunk = ChatChunk(
@@ -124,7 +124,7 @@ class _ChatReply:
             choices=[ChunkChoice(delta=Delta(), finish_reason=_finish_reason(finished, has_calls))],
             memdecay=memory_body(finished, self._prepared.compressed, self._body.ignored),
         )
-        return sse(chunk.model_dump(mode="json"))
+        return self._event(chunk)
 
     def _chunk(self, delta: Delta) -> bytes:
         chunk = ChatChunk(
@@ -133,7 +133,10 @@ class _ChatReply:
             model=self._model,
             choices=[ChunkChoice(delta=delta)],
         )
-        return sse(chunk.model_dump(mode="json"))
+        return self._event(chunk)
+
+    def _event(self, chunk: ChatChunk) -> bytes:
+        return chunk_event(chunk, includes_usage=self._body.includes_usage)
 
 
 def _delta(piece: Said, index: int) -> Delta:

@@ -16,7 +16,7 @@ from memdecay.serving.api.answers import (
     usage_body,
 )
 from memdecay.serving.api.errors import json_response
-from memdecay.serving.api.event_stream import PING, sse
+from memdecay.serving.api.event_stream import PING, chunk_event
 from memdecay.serving.api.generation import Prepared, prepare_completion
 from memdecay.serving.api.routes.answering import answer, answer_in_stream
 from memdecay.serving.api.routes.caller import CallerOf, ServicesOf
@@ -75,12 +75,12 @@ class _Reply:
                 yield PING
             else:
                 choice = CompletionChoice(text=event.text, finish_reason=None)
-                yield self._event([choice])
-        yield sse(self._last(event, "").model_dump(mode="json"))
+                yield self._event(self._completion([choice]))
+        yield self._event(self._last(event, ""))
         if self._body.includes_usage:
             usage = self._completion([])
             usage.usage = usage_body(event)
-            yield sse(usage.model_dump(mode="json"))
+            yield self._event(usage)
 
     def _last(self, finished: Finished, text: str) -> Completion:
         reason: Literal["stop", "length"] = (
@@ -90,8 +90,8 @@ class _Reply:
         completion.memdecay = memory_body(finished, (), self._body.ignored)
         return completion
 
-    def _event(self, choices: list[CompletionChoice]) -> bytes:
-        return sse(self._completion(choices).model_dump(mode="json"))
+    def _event(self, completion: Completion) -> bytes:
+        return chunk_event(completion, includes_usage=self._body.includes_usage)
 
     def _completion(self, choices: list[CompletionChoice]) -> Completion:
         return Completion(id=self._id, created=self._created, model=self._model, choices=choices)
