@@ -76,6 +76,12 @@ class EvictingLayer(CacheLayerMixin):  # type: ignore[misc]
             return 0
         return sum(buffer.nbytes // buffer.shape[2] for buffer in self._buffers)
 
+    @property
+    def unused_bytes(self) -> int:
+        """Bytes of both buffers that no token fills."""
+        length = 0 if self._buffers is None else self._buffers[0].shape[2]
+        return self.bytes_per_token * (length - self.num_buffered) if length else 0
+
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Allocate the buffers for tensors of this batch, head count, dtype and device."""
         length = max(self.capacity, key_states.shape[2])

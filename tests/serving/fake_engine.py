@@ -33,6 +33,7 @@ from memdecay.serving.engine.views import (
 
 KEPT = {"system_instruction": 10, "key_decision": 4, "tool_summary": 6, "recent_dialogue": 20}
 EVICTED = {"ordinary_context": 60}
+PRECISION = {"full": 25, "4": 15}
 
 
 class FakeHandle:
@@ -201,7 +202,9 @@ class FakeEngine:
         num_prompt: int,
         start: float,
     ) -> Finished:
-        memory = MemoryReport(session_id, 100, 40, KEPT, EVICTED, EVICTED, 640, ("read anew",))
+        memory = MemoryReport(
+            session_id, 100, 40, KEPT, EVICTED, EVICTED, 640, ("read anew",), PRECISION
+        )
         self.held[request.tenant, session_id] = fake_view(session_id)
         seconds = time.perf_counter() - start
         return Finished(
@@ -249,6 +252,7 @@ def fake_view(session_id: str, **fields: object) -> SessionView:
         expires_in_s=None,
         history=history,
         forgotten=(ForgottenSpan(4, 64, 1, "tool", "a long listing"),),
+        kept_per_precision=PRECISION,
     )
     return dataclasses.replace(view, **fields)  # type: ignore[arg-type]
 

@@ -35,6 +35,7 @@ def memory_body(
         tokens_seen=memory.tokens_seen,
         tokens_kept=memory.tokens_kept,
         kept_per_region=memory.kept_per_region,
+        kept_per_precision=memory.kept_per_precision,
         evicted_per_region=memory.evicted_per_region,
         newly_evicted_per_region=memory.newly_evicted_per_region,
         kv_bytes=memory.kv_bytes,
@@ -66,6 +67,7 @@ def finished_headers(finished: Finished) -> dict[str, str]:
     return {
         "X-Memdecay-Tokens-Seen": str(memory.tokens_seen),
         "X-Memdecay-Tokens-Kept": str(memory.tokens_kept),
+        "X-Memdecay-Tokens-Faded": str(memory.tokens_faded),
         "X-Memdecay-Evicted": str(sum(memory.newly_evicted_per_region.values())),
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from memdecay.serving.engine.request import ErrorKind
@@ -57,6 +57,8 @@ class MemoryReport:
         newly_evicted_per_region: Those of them that went during this request.
         kv_bytes: Bytes of the session's buffers.
         notes: Sentences for the client on what was lost, restored or read again.
+        kept_per_precision: The kept ones by the bits that they have faded to; ``full`` for those
+            that have lost nothing.
     """
 
     session_id: str
@@ -67,6 +69,12 @@ class MemoryReport:
     newly_evicted_per_region: Mapping[str, int]
     kv_bytes: int
     notes: tuple[str, ...] = ()
+    kept_per_precision: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def tokens_faded(self) -> int:
+        """Kept tokens that have lost precision."""
+        return sum(count for bits, count in self.kept_per_precision.items() if bits != "full")
 
 
 @dataclass(frozen=True, slots=True)

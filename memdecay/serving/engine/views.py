@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from memdecay.serving.engine.events import Tier
 
@@ -63,6 +63,8 @@ class SessionView:
         expires_in_s: Seconds until it is deleted if nobody uses it; None if never.
         history: Snapshots, oldest first.
         forgotten: What was evicted, oldest first, if it was asked for.
+        kept_per_precision: Kept tokens by the bits that they have faded to; ``full`` for those that
+            have lost nothing.
     """
 
     session_id: str
@@ -79,6 +81,7 @@ class SessionView:
     expires_in_s: float | None
     history: tuple[SessionSnapshot, ...] = ()
     forgotten: tuple[ForgottenSpan, ...] = ()
+    kept_per_precision: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,8 @@ def test_evictions_are_told_in_body_and_headers(client: TestClient) -> None:
     assert response.headers["x-memdecay-session"] == "s1"
     assert response.headers["x-memdecay-evicted"] == "60"
     assert response.headers["x-memdecay-tokens-kept"] == "40"
+    assert memory["kept_per_precision"] == {"full": 25, "4": 15}
+    assert response.headers["x-memdecay-tokens-faded"] == "15"
 
 
 def test_divergence_is_told(engine: FakeEngine) -> None:

@@ -3,7 +3,7 @@ from starlette.testclient import TestClient
 
 from memdecay.serving.engine.request import ErrorKind, RequestRefusedError
 from tests.serving.api.conftest import HELLO, WEATHER_TOOL, chat, client_of
-from tests.serving.fake_engine import EVICTED, KEPT, FakeEngine
+from tests.serving.fake_engine import EVICTED, KEPT, PRECISION, FakeEngine
 
 
 def test_session_tells_what_it_has_seen_kept_and_evicted(client: TestClient) -> None:
@@ -11,6 +11,7 @@ def test_session_tells_what_it_has_seen_kept_and_evicted(client: TestClient) -> 
     data = client.get("/v1/sessions/s1").json()
     assert (data["tokens_seen"], data["tokens_kept"], data["tokens_evicted"]) == (100, 40, 60)
     assert data["kept_per_region"] == KEPT
+    assert data["kept_per_precision"] == PRECISION
     assert data["evicted_per_region"] == EVICTED
     assert data["kv_bytes"] == 640
     assert [snapshot["tokens_seen"] for snapshot in data["history"]] == [20, 50, 80]

@@ -271,6 +271,23 @@ def test_the_report_adds_up(llm: LanguageModel, tagger: RegionTagger) -> None:
         )
 
 
+def test_tokens_that_lost_precision_are_told(llm: LanguageModel) -> None:
+    """Where tokens fade, none is evicted for a long time, and yet something is lost."""
+    with rig(llm, cache=cache_config(96)) as engine:
+        short = engine.ask((user("Hi"),), session_id="short")
+        long = engine.ask(long_conversation("Ann"), session_id="long", max_tokens=30)
+        for run in (short, long):
+            memory, facts = run.finished.memory, engine.session(run).look()
+            assert sum(memory.kept_per_precision.values()) == memory.tokens_kept
+            assert memory.kept_per_precision == facts.kept_per_precision
+            assert 0 < facts.occupied_bytes <= memory.kv_bytes <= 96 * 512
+        assert short.finished.memory.tokens_faded == 0
+        assert engine.session(short).facts.occupied_bytes == 512 * short.finished.memory.tokens_kept
+        memory = long.finished.memory
+        assert memory.tokens_faded > 96
+        assert memory.tokens_faded >= len(changed(engine.session(long))) > 0
+
+
 @pytest.mark.parametrize(
     ("options", "kind", "text"),
     [

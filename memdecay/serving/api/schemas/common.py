@@ -141,6 +141,10 @@ class MemoryBody(BaseModel):
     tokens_seen: int
     tokens_kept: int
     kept_per_region: Mapping[str, int]
+    kept_per_precision: Mapping[str, int] = Field(
+        description="Kept tokens by the bits that they have faded to; full for those that have "
+        "lost nothing."
+    )
     evicted_per_region: Mapping[str, int]
     newly_evicted_per_region: Mapping[str, int]
     kv_bytes: int

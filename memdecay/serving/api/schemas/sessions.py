@@ -44,6 +44,7 @@ class SessionBody(BaseModel):
     tokens_kept: int
     tokens_evicted: int
     kept_per_region: Mapping[str, int]
+    kept_per_precision: Mapping[str, int]
     evicted_per_region: Mapping[str, int]
     kv_bytes: int
     idle_s: float

@@ -47,6 +47,7 @@ def view_session(
         expires_in_s=None if ttl_s is None else max(0.0, ttl_s - idle_s),
         history=tuple(session.history),
         forgotten=forgotten,
+        kept_per_precision=facts.kept_per_precision,
     )
 
 

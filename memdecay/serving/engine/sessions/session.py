@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from memdecay.classifier.regions import REGION_LABELS
+from memdecay.runtime.cache import DecayCache
+from memdecay.runtime.layer import EvictingLayer
+from memdecay.runtime.precision.layout import FULL_BITS
 from memdecay.runtime.transcript import Transcript
 from memdecay.serving.engine.events import Tier
 from memdecay.serving.engine.model.memory import SessionMemory
@@ -31,7 +34,9 @@ class MemoryFacts:
         kept_per_region: Kept tokens by region name.
         evicted_per_region: Evicted tokens by region name.
         kv_bytes: Bytes of the buffers.
-        occupied_bytes: Bytes of the kept tokens.
+        occupied_bytes: Bytes of the kept tokens, each at its precision.
+        kept_per_precision: Kept tokens by the bits that a number of theirs has, the most first:
+            ``full``, then ``4`` and ``2`` for example.
     """
 
     tokens_seen: int = 0
@@ -40,6 +45,7 @@ class MemoryFacts:
     evicted_per_region: Mapping[str, int] = field(default_factory=_no_tokens)
     kv_bytes: int = 0
     occupied_bytes: int = 0
+    kept_per_precision: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, memory: SessionMemory) -> MemoryFacts:
@@ -53,9 +59,19 @@ class MemoryFacts:
                 region.label: n for region, n in cache.evicted_per_region().items()
             },
             kv_bytes=cache.allocated_bytes,
-            # Tokens that have lost precision take less than this.
-            occupied_bytes=min(cache.tokens_kept * cache.bytes_per_token, cache.allocated_bytes),
+            occupied_bytes=cache.allocated_bytes - _unused_bytes(cache),
+            kept_per_precision=_kept_per_precision(cache),
         )
+
+
+def _unused_bytes(cache: DecayCache) -> int:
+    return sum(layer.unused_bytes for layer in cache.layers if isinstance(layer, EvictingLayer))
+
+
+def _kept_per_precision(cache: DecayCache) -> dict[str, int]:
+    layout = cache.layout
+    counts = reversed(list(zip(layout.bits, layout.counts, strict=True)))
+    return {"full" if bits == FULL_BITS else str(bits): count for bits, count in counts}
 
 
 @dataclass(slots=True, eq=False)

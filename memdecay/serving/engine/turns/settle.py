@@ -42,4 +42,5 @@ def settle(turn: Turn, store: SessionStore, now: float) -> MemoryReport:
         newly_evicted_per_region=difference(facts.evicted_per_region, beginning.evicted_before),
         kv_bytes=facts.kv_bytes,
         notes=notes,
+        kept_per_precision=facts.kept_per_precision,
     )
