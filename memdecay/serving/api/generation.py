@@ -62,11 +62,8 @@ def prepare_chat(body: ChatRequest, caller: Caller, config: ServerConfig) -> Pre
     """
     _check_common(body)
     _check_chat(body)
-    messages = [message.to_openai() for message in body.messages]
+    messages, compressed = read_messages(body.messages, config)
     tools = tool_definitions(body.tools)
-    compressed: tuple[CompressedTool, ...] = ()
-    if config.compress_tools is not None:
-        messages, compressed = _compress(messages, config.compress_tools)
     forced = _forced_output(body, tools, messages) if body.forced_output is None else None
     shows_tools = bool(tools) and body.tool_choice != "none"
     generation = _generation(
@@ -81,6 +78,20 @@ def prepare_chat(body: ChatRequest, caller: Caller, config: ServerConfig) -> Pre
         forced_output=forced or body.forced_output,
     )
     return Prepared(generation, compressed, reads_calls=shows_tools)
+
+
+def read_messages(
+    messages: Sequence[Message], config: ServerConfig
+) -> tuple[list[dict[str, Any]], tuple[CompressedTool, ...]]:
+    """Return a conversation as the model reads it, and which tool results were shortened.
+
+    Raises:
+        ApiError: A message has a part that is no text.
+    """
+    for index, message in enumerate(messages):
+        _check_parts(index, message)
+    given = [message.to_openai() for message in messages]
+    return (given, ()) if config.compress_tools is None else _compress(given, config.compress_tools)
 
 
 def prepare_completion(body: CompletionRequest, caller: Caller) -> Prepared:
@@ -142,8 +153,6 @@ def _check_chat(body: ChatRequest) -> None:
         raise bad_request("response_format: only the type text is served here", "response_format")
     if body.tool_choice not in (None, "none", "auto") and not body.tools:
         raise bad_request("tool_choice: there are no tools to choose from", "tool_choice")
-    for index, message in enumerate(body.messages):
-        _check_parts(index, message)
 
 
 def _check_parts(index: int, message: Message) -> None:

@@ -1,6 +1,7 @@
 import pytest
 from starlette.testclient import TestClient
 
+from memdecay.serving.api.config import ServerConfig
 from memdecay.serving.engine.request import ErrorKind, RequestRefusedError
 from tests.serving.api.conftest import HELLO, WEATHER_TOOL, chat, client_of
 from tests.serving.fake_engine import EVICTED, KEPT, PRECISION, FakeEngine
@@ -51,6 +52,18 @@ def test_prompt_and_conversation_are_counted(client: TestClient) -> None:
     assert client.post("/tokenize", json={"model": "fake", "prompt": "abc"}).json()["count"] == 3
     body = {"messages": HELLO, "tools": [WEATHER_TOOL]}
     assert client.post("/tokenize", json=body).json()["tokens"] == [0, 1, 2, 3, 4]
+
+
+def test_a_conversation_is_counted_as_the_model_reads_it(engine: FakeEngine) -> None:
+    result = "The listing goes on and on with words that tell nobody anything at all.\n" * 20
+    messages = [*HELLO, {"role": "tool", "content": result}]
+    client = client_of(engine, ServerConfig(compress_tools=200))
+    counted = client.post("/tokenize", json={"messages": messages}).json()["count"]
+    assert counted == chat(client, messages=messages).json()["usage"]["prompt_tokens"] < 200
+    image = {"role": "user", "content": [{"type": "image_url"}]}
+    response = client.post("/tokenize", json={"messages": [image]})
+    assert response.status_code == 400
+    assert "the model reads text only" in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("body", [{}, {"prompt": "a", "messages": HELLO}])

@@ -7,6 +7,7 @@ import asyncio
 from fastapi import APIRouter
 
 from memdecay.serving.api.errors import bad_request, engine_error
+from memdecay.serving.api.generation import read_messages
 from memdecay.serving.api.routes.caller import CallerOf, ServicesOf
 from memdecay.serving.api.schemas.chat import tool_definitions
 from memdecay.serving.api.schemas.common import error_responses
@@ -46,9 +47,10 @@ async def tokenize(
     services.check_model(body.model)
     if (body.prompt is None) == (body.messages is None):
         raise bad_request("send either prompt or messages, exactly one of them")
+    messages, _ = read_messages(body.messages or (), services.config)
     generation = GenerationRequest(
         tenant=caller.tenant,
-        messages=tuple(message.to_openai() for message in body.messages or ()),
+        messages=tuple(messages),
         prompt=body.prompt,
         tools=tool_definitions(body.tools),
     )
