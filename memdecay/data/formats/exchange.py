@@ -21,10 +21,10 @@ _PROMPT_KEYS = ("messages", "contents", "input", "prompt", "prompts", "question"
 _REPLY_KEYS = ("choices", "generations", "output", "messages", "candidates", "message", "response")
 
 # How a call is made and what is counted about it: no word of the conversation.
-_SETTINGS = {"tools", "functions", "tool_choice", "response_format", "stop", "stream", "user"}
-_SETTINGS |= {"invocation_params", "options", "generation_config", "generationConfig"}
-_SETTINGS |= {"generation_info", "llm_output", "run", "type", "modelVersion"}
-_SETTINGS |= {"promptFeedback", "usageMetadata", "safetySettings", "safety_settings"}
+SETTINGS = {"tools", "functions", "tool_choice", "response_format", "stop", "stream", "user"}
+SETTINGS |= {"invocation_params", "options", "generation_config", "generationConfig"}
+SETTINGS |= {"generation_info", "llm_output", "run", "type", "modelVersion"}
+SETTINGS |= {"promptFeedback", "usageMetadata", "safetySettings", "safety_settings"}
 
 
 def prompt_messages(value: object, notes: Notes, where: str = "") -> list[Message]:
@@ -46,7 +46,7 @@ def prompt_messages(value: object, notes: Notes, where: str = "") -> list[Messag
         return read_messages([request], notes, where)
     messages = system_messages(request, _SYSTEM_KEYS, notes)
     key = next((key for key in _PROMPT_KEYS if request.get(key)), "")
-    read = {key, _HISTORY, "reasoning", *_SYSTEM_KEYS, *_SETTINGS}
+    read = {key, _HISTORY, "reasoning", *_SYSTEM_KEYS, *SETTINGS}
     note_leftovers(request, read, notes, "model call's input")
     given = (request[part] for part in (_HISTORY, key) if request.get(part))
     return messages + [message for part in given for message in prompt_messages(part, notes, where)]
@@ -76,7 +76,7 @@ def reply_messages(value: object, notes: Notes, where: str = "") -> list[Message
     if is_message(reply):
         return read_messages([{"role": "assistant", **reply}], notes, where)
     key = next((key for key in (*_REPLY_KEYS, "text", "completion") if reply.get(key)), "")
-    note_leftovers(reply, {key, *_SETTINGS}, notes, "model call's output")
+    note_leftovers(reply, {key, *SETTINGS}, notes, "model call's output")
     return reply_messages(reply.get(key), notes, where) if key else []
 
 
@@ -122,7 +122,7 @@ def _listed_replies(values: list[Any], notes: Notes, where: str) -> list[Message
         "text" in wrapped and not {"role", "type"} & set(wrapped)
     ):
         notes.skip("alternative reply", len(values) - 1, where)
-        note_leftovers(wrapped, {"message", "text", *_SETTINGS}, notes, "reply")
+        note_leftovers(wrapped, {"message", "text", *SETTINGS}, notes, "reply")
         inner = wrapped.get("message") or wrapped.get("text")
         return reply_messages(inner, notes, where)
     return _listed(values, notes, where)

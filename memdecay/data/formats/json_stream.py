@@ -43,6 +43,7 @@ class JsonStream:
         start = self._window.offset
         try:
             value, self._window.cursor = self._window.value()
+            self._window.repeats.note(self._notes)
         except JsonBreakError as broken:
             value, used = close_json(broken.text)
             self._end_at_break(start + used)
@@ -159,6 +160,7 @@ class _ListReader:
         except JsonBreakError as broken:
             yield from self._broken(mark, broken)
             return
+        window.repeats.note(self._notes, self._where)
         self._marks.learn(mark, value)
         self._end = window.offset
         yield value

@@ -44,7 +44,8 @@ def note_leftovers(
         if key in read or key in _METADATA or not isinstance(value, str | list | dict):
             continue
         if any(not _is_copy(text, texts) for text in _texts(value)):
-            notes.skip(f"{key[:40]} of a {what}")
+            article = "an" if what[:1] in "aeiou" else "a"
+            notes.skip(f"{key[:40]} of {article} {what}")
 
 
 def has_leftovers(raw: Mapping[str, Any], read: Collection[str]) -> bool:

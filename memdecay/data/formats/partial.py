@@ -15,14 +15,14 @@ _NUMBER = r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _SCALAR = re.compile(rf'".|(?:{_NUMBER}|true|false|null|NaN|-?Infinity)$', re.DOTALL)
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str, decoder: json.JSONDecoder = DECODER) -> Any:
     """Parse one JSON value.
 
     Raises:
         ValueError: If ``text`` is no JSON or is nested too deeply.
     """
     try:
-        return DECODER.decode(text)
+        return decoder.decode(text)
     except RecursionError:
         raise ValueError("JSON nested too deeply") from None
 

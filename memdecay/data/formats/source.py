@@ -10,6 +10,7 @@ from typing import Any
 from memdecay.data.formats.files import text_lines, text_pieces
 from memdecay.data.formats.json_stream import JsonStream
 from memdecay.data.formats.partial import parse_json
+from memdecay.data.formats.repeated_keys import RepeatCounter
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Layout
 
@@ -102,15 +103,18 @@ class Source:
         return text_pieces(self.path, notes)
 
     def _line_values(self) -> Iterator[Record]:
+        repeats = RepeatCounter()
         for number, line in enumerate(self.lines(), 1):
             if not line.strip():
                 continue
             where = f"line {number}"
+            repeats.restart()
             try:
-                value = parse_json(line.strip())
+                value = parse_json(line.strip(), repeats.decoder)
             except ValueError:
                 self.notes.skip("line that is no JSON", where=where)
                 continue
+            repeats.note(self.notes, where)
             yield Record(value, where)
 
     def _line_group(self, record: Record) -> Group:

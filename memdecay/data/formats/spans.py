@@ -10,6 +10,7 @@ from memdecay.data.formats.flat import attributes_of
 from memdecay.data.formats.values import first_str, maps
 
 RESOURCE_LISTS = ("resourceSpans", "resource_spans")
+SCOPE_LISTS = ("scopeSpans", "scope_spans")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class TelemetrySpan:
 def spans_of(record: Mapping[str, Any]) -> Iterator[TelemetrySpan]:
     """Yield the spans in an OTLP body, a ``spans`` list or a single span."""
     for resource in maps(record.get("resourceSpans") or record.get("resource_spans")):
-        key = next((key for key in ("scopeSpans", "scope_spans") if key in resource), "")
+        key = next((key for key in SCOPE_LISTS if key in resource), "")
         for scope in maps(resource.get(key)):
             yield from (_span(raw) for raw in maps(scope.get("spans")))
     yield from (_span(raw) for raw in maps(record.get("spans")))

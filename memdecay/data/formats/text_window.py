@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from memdecay.data.formats.partial import DECODER
+from memdecay.data.formats.repeated_keys import RepeatCounter
 
 _PIECE = 256 * 1024
 _NO_SPACE = re.compile(r"\S")
@@ -35,11 +35,13 @@ class TextWindow:
     Attributes:
         text: The stretch.
         cursor: A place in it.
+        repeats: The values lost in what was parsed last.
     """
 
     def __init__(self, pieces: Iterable[str]) -> None:
         self.text = ""
         self.cursor = 0
+        self.repeats = RepeatCounter()
         self._pieces = iter(pieces)
         self._num_forgotten = 0
         self._is_left = False
@@ -98,8 +100,9 @@ class TextWindow:
             JsonBreakError: It is broken or cut off.
         """
         while True:
+            self.repeats.restart()
             try:
-                value, end = DECODER.raw_decode(self.text, self.cursor)
+                value, end = self.repeats.decoder.raw_decode(self.text, self.cursor)
             except json.JSONDecodeError as error:
                 is_open = error.msg.startswith("Unterminated string") or self._is_near_end(
                     error.pos

@@ -166,6 +166,10 @@ _ITEM = {"type": "response_item", "payload": {"type": "message", **_USER}}
 _PARTS = [{"role": "user", "parts": [{"type": "text", "content": "Hello there"}]}]
 _AUTOGEN_USER = {"type": "UserMessage", "content": "Hello there", "source": "user"}
 _CALLS = [{"id": "c", "name": "f", "arguments": "{}"}]
+_PI_HEAD = {"type": "session", "id": "s", "cwd": "/", "parentSession": "a"}
+_PI_TURN = {"type": "message", "id": "m", "parentId": "s", "message": {**_USER, "timestamp": 1}}
+_RESPONSE_ITEM = {"type": "message", **_USER, "content": [{"text": "Hello there"}]}
+_CHOICES = {"choices": [{"message": {"role": "assistant", "content": "Hi"}}]}
 _STEP = {"step_id": 1, "source": "user", "message": "Hello there"}
 _DETAILS = "gen_ai.client.inference.operation.details"
 
@@ -182,6 +186,7 @@ _DETAILS = "gen_ai.client.inference.operation.details"
             "input": [{"type": "message", **_USER, "content": [{"text": "Hello there"}]}],
         },
         _span({"gen_ai.system_instructions": "WORDS", "gen_ai.input.messages": _PARTS}),
+        _span({}, {"name": "gen_ai.content.prompt", "attributes": {"gen_ai.prompt": "WORDS"}}),
         _span({}, {"name": _DETAILS, "attributes": {"gen_ai.output.messages": '"WORDS"'}}),
         _span(
             {
@@ -247,6 +252,63 @@ def test_each_reader_reads_words_in_rare_places(value: object, tmp_path: Path) -
         ({"tasks": ["WORDS"], "simulations": [{"messages": [_USER]}]}, "tasks of a results file"),
         ({"version": 2, "eval": {}, "samples": [{"messages": [_USER], "events": [{}]}]},
          "event of a sample"),
+        (_run({"messages": [_USER]}, {}) | {"attachments": {"a": "WORDS"}}, "attachments of a run"),
+        (_run({"messages": [_USER]}, {}) | {"extra": {"prompt": "WORDS"}}, "prompt of a run"),
+        ({"post": [_run({"messages": [_USER]}, {})], "feedback": [{"comment": "WORDS"}]},
+         "feedback of a body of runs"),
+        (_span({"gen_ai.input.messages": _PARTS, "gen_ai.tool.call.result": "WORDS"}),
+         "gen_ai.tool.call.result of a span"),
+        (_span({"gen_ai.input.messages": _PARTS, "app.note.0.text": "WORDS"}),
+         "app.note.*.text of a span"),
+        (_span({"gen_ai.input.messages": _PARTS}, {"name": "exception", "attributes": {
+            "exception.message": "WORDS"
+        }}), "exception of a span's events"),
+        (_span({"gen_ai.input.messages": _PARTS}) | {"annotations": ["WORDS"]},
+         "annotations of a span's record"),
+        ({"resourceSpans": [{"scopeSpans": [{"spans": [_span({"gen_ai.input.messages": _PARTS})]}],
+                             "comment": "WORDS"}]}, "comment of a span's record"),
+        (_span({"llm.input_messages.0.message.role": "user",
+                "llm.input_messages.0.message.content": "Hello", "input.value": "WORDS"}),
+         "input.value of a span"),
+        ([_PI_HEAD | {"comment": "WORDS"}, _PI_TURN], "comment of a session head"),
+        ([_PI_HEAD, _PI_TURN | {"label": "WORDS"}], "label of a message record"),
+        ([_PI_HEAD, _PI_TURN, {"type": "compaction", "summary": "Hi", "details": ["WORDS"]}],
+         "details of a compaction record"),
+        ({"observations": [{"traceId": "t", "type": "GENERATION", "input": [_USER],
+                            "comments": ["WORDS"]}]}, "comments of a model call"),
+        ({"id": "t", "comments": ["WORDS"], "observations": [
+            {"traceId": "t", "type": "GENERATION", "input": [_USER]}
+        ]}, "comments of a trace"),
+        ({"a": {"input": {"success": True, "data": [_USER], "additionalInput": "WORDS"}}},
+         "additionalInput of a model call's input"),
+        ({"request": {"input": "Hi", "prompt": {"variables": {"a": "WORDS"}}},
+          "response": {"output": [_RESPONSE_ITEM]}}, "prompt of a request or response"),
+        ({"messages": [_USER], "kwargs": {"prefix": "WORDS"}, "response": _CHOICES},
+         "prefix of a model call"),
+        ({"messages": [_USER], "args": ["WORDS"], "response": _CHOICES}, "args of a model call"),
+        ({"answer_generation": {"train_messages": [[_USER]], "chain": [{"description": "WORDS"}]}},
+         "chain of an answer"),
+        ({"answer_generation": {"train_messages": [[_USER]]}, "trys": ["WORDS"]},
+         "trys of a search"),
+        ({"version": 2, "eval": {}, "error": {"message": "WORDS"}, "samples": [
+            {"messages": [_USER]}
+        ]}, "error of a log"),
+        ({"info": {"environment_info": {"rules": "WORDS"}}, "simulations": [
+            {"messages": [_USER]}
+        ]}, "rules of an environment"),
+        ([_HEAD | {"payload": {"id": "i"}}, _ITEM | {"note": "WORDS"}], "note of a record"),
+        ([_HEAD | {"payload": {"id": "i"}}, _ITEM, {"type": "compacted", "payload": {
+            "message": "Hi", "guide": "WORDS"
+        }}], "guide of a compaction"),
+        ([{"mode": "create", "messages": [_AUTOGEN_USER], "response": {
+            "content": "Hi", "note": "WORDS"
+        }}], "note of a reply"),
+        ({"schema_version": "ATIF-v1.6", "agent": {"prompt": "WORDS"}, "steps": [_STEP]},
+         "prompt of an agent"),
+        ([_event(action="run", args={}) | {"note": "WORDS"}], "note of an event"),
+        ([_event(action="run", args={}, tool_call_metadata=_reply(
+            _assistant(content="x", annotations=["WORDS"], tool_calls=_CALLS)
+        ))], "annotations of a reply"),
     ],
 )  # fmt: skip
 def test_each_reader_notes_words_that_it_leaves_out(
@@ -278,6 +340,7 @@ def test_what_stands_beside_an_envelope_stays_a_fact(key: str, tmp_path: Path) -
         {"request": {"tools": ["T"], "input": "Hello there"}, "response": {"output": [
             {"type": "message", "role": "assistant", "content": [{"text": "Hello"}]}
         ]}},
+        _span({"gen_ai.input.messages": _PARTS, "llm.request.functions.0": "T"}),
         {"info": {"environment_info": {"tool_defs": ["T"]}}, "simulations": [
             {"messages": [_USER]}
         ]},
@@ -300,3 +363,52 @@ def test_a_result_beside_its_record_is_noted_unless_it_is_a_copy(tmp_path: Path)
     assert [(found.what, found.count) for found in report.skipped] == [
         ("toolUseResult of a record", 1)
     ]
+
+
+def test_telemetry_and_copies_in_spans_are_no_news(tmp_path: Path) -> None:
+    request = {"model": "m", "tool_choice": "auto", "messages": [_USER]}
+    attributes = {
+        "gen_ai.input.messages": _PARTS,
+        "gen_ai.request.model": "m",
+        "gen_ai.agent.name": "helper",
+        "server.address": "example.org",
+        "input.value": json.dumps(request),
+        "llm.invocation_parameters": '{"model": "m"}',
+    }
+    event = {"name": "gen_ai.content.prompt", "attributes": {"gen_ai.prompt": "Hello there"}}
+    about = {"kind": "CLIENT", "status": {"code": "OK"}, "resource": {"service.name": "a"}}
+
+    _, report = _import(_span(attributes, event) | about, tmp_path)
+
+    assert not report.skipped
+
+
+def test_every_envelope_keeps_what_stands_in_it(tmp_path: Path) -> None:
+    inner = {"messages": [_USER], "response": "Hi", "mark": "INNER"}
+    record = {"data": {"request": inner, "mark2": "MIDDLE", "system": "S"}, "mark3": "OUTER"}
+
+    traces, _ = _import(record, tmp_path)
+
+    assert [message["content"] for message in traces[0]["messages"]] == ["Hello there", "Hi"]
+    meta = {"mark": "INNER", "mark2": "MIDDLE", "system": "S", "mark3": "OUTER"}
+    assert traces[0]["meta"] == meta
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"messages": [{"role": "user", "content": "WORDS", "content": "Hi"}]}',
+        '[{"messages": [{"role": "user", "content": "WORDS", "content": "Hi"}]}]',
+        '{\n"messages": [], "messages": [{"role": "user", "content": "Hi", "role": "user"}]}',
+    ],
+)
+def test_the_first_of_two_values_of_a_key_is_noted(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    path.write_text(text, encoding="utf-8")
+    traces = TraceImport([path])
+
+    contents = [message.content for trace in traces for message in trace.messages]
+
+    assert contents == ["Hi"]
+    found = [(finding.what, finding.count) for finding in traces.reports[0].skipped]
+    assert found == [("value of a key that comes again in its object", 1)]

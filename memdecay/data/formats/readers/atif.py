@@ -16,6 +16,7 @@ from memdecay.data.trace import Message
 
 _READ = {"schema_version", "session_id", "task_id", "agent", "steps", "final_metrics", "notes"}
 _READ |= {"subagent_trajectories", "trajectory_id", "continued_trajectory_ref"}
+_READ_OF_AGENTS = ("name", "version", "model_name", "extra", "tool_definitions")
 _READ_OF_STEPS = ("step_id", "source", "message", "reasoning_content", "tool_calls", "observation")
 _ROLES = {"agent": "assistant", "user": "user", "system": "system"}
 
@@ -39,12 +40,11 @@ def _read(record: Mapping[str, Any], notes: Notes, where: str, depth: int = 0) -
             notes.skip("step that is no object", where=where)
     agent = as_map(record.get("agent"))
     meta: dict[str, Any] = {
-        "agent": {
-            key: agent[key] for key in ("name", "version", "model_name", "extra") if agent.get(key)
-        }
+        "agent": {key: agent[key] for key in _READ_OF_AGENTS[:-1] if agent.get(key)}
     }
     meta |= {"final_metrics": record.get("final_metrics"), "notes": record.get("notes")}
     note_leftovers(record, _READ, notes, "trajectory")
+    note_leftovers(agent, _READ_OF_AGENTS, notes, "agent")
     facts = {"task_id": first_str(record, ("task_id", "session_id")), "meta": meta}
     yield Draft(messages, facts | {"tools": agent.get("tool_definitions")})
     for inner in maps(record.get("subagent_trajectories")) if depth < MAX_DEPTH else ():

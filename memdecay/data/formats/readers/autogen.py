@@ -14,6 +14,7 @@ from memdecay.data.formats.values import as_list, as_map, as_str, maps
 from memdecay.data.trace import Message
 
 _MESSAGE_KEYS = ("type", "content", "source", "thought")
+_READ_OF_REPLIES = ("content", "thought", "cached")
 _TYPES = {"SystemMessage", "UserMessage", "AssistantMessage", "FunctionExecutionResultMessage"}
 
 
@@ -37,6 +38,7 @@ def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft
         thought, content = reply.get("thought"), reply["content"]
         turn = {"type": "AssistantMessage", "content": content, "thought": thought}
         messages += _turn(turn, notes, where)
+        note_leftovers(reply, _READ_OF_REPLIES, notes, "reply")
     elif record.get("mode"):
         notes.notice("model call without a response", where=where)
     note_leftovers(record, ("messages", "response", "mode", *_MESSAGE_KEYS), notes, "model call")

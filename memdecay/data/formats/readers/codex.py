@@ -17,6 +17,7 @@ from memdecay.data.formats.values import as_map, as_str, first_str
 _SYSTEM_KEYS = ("base_instructions", "instructions")
 _FACTS = ("cwd", "cli_version", "originator", "git")
 _ABOUT = ("source", "model_provider", "forked_from_id")
+_READ = ("payload",)
 _ENVELOPES = {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}
 _OLD_ITEMS = {"message", "function_call", "function_call_output", "reasoning", "local_shell_call"}
 _OLD_ITEMS |= {"custom_tool_call", "custom_tool_call_output", "web_search_call"}
@@ -58,6 +59,8 @@ def _sort(
     """Return the record as a session's head or as an item; neither (noted) for other records."""
     raw = record.value
     kind = as_str(raw.get("type"))
+    if kind in _ENVELOPES - {"event_msg", "turn_context"}:
+        note_leftovers(raw, _READ, notes, "record")
     if kind == "session_meta":
         return as_map(raw.get("payload")), None
     if kind == "response_item" and as_map(raw.get("payload")):
@@ -65,6 +68,7 @@ def _sort(
     if kind == "compacted" and as_str(as_map(raw.get("payload")).get("message")):
         if raw["payload"].get("replacement_history"):
             notes.skip("history as it was cut down to", where=record.where)
+        note_leftovers(raw["payload"], ("message", "replacement_history"), notes, "compaction")
         return None, {"role": "user", "content": raw["payload"]["message"]}
     if kind == "event_msg":
         notes.skip("event that repeats an item", where=record.where)

@@ -11,6 +11,7 @@ from memdecay.data.formats.base import CERTAIN, LIKELY, NO, Draft, Format, guard
 from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.partial import parse_json
+from memdecay.data.formats.repeated_keys import RepeatCounter
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Layout, Sample
 from memdecay.data.formats.source import Record, Source
@@ -21,6 +22,8 @@ _META_KEYS = ("target", "scores", "metadata", "error")
 # The output is the last message; the sandbox is where the tools ran.
 _READ = {"messages", "attachments", "events", "output", "epoch", "model_usage", "role_usage"}
 _READ |= {"sandbox", "completed_at", "started_at", *_META_KEYS}
+
+_READ_OF_LOGS = ("eval", "plan", "results", "stats", "samples", "reductions", "location")
 
 
 def score(sample: Sample) -> int:
@@ -53,18 +56,23 @@ def _archived(source: Source) -> Iterator[Record]:
 
 
 def _member(archive: zipfile.ZipFile, name: str, notes: Notes) -> Iterator[Record]:
+    repeats = RepeatCounter()
     try:
         text = archive.read(name).decode("utf-8", "replace")
-        value = parse_json(text)
+        value = parse_json(text, repeats.decoder)
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, ValueError):
         notes.skip("sample in the archive that cannot be read", where=name)
         return
+    repeats.note(notes, name)
     yield Record({"samples": [value]}, name)
 
 
 def _samples(record: Record, notes: Notes) -> Iterator[Draft]:
     log = record.value
-    samples = as_list(log.get("samples")) if "samples" in log or "eval" in log else [log]
+    is_log = "samples" in log or "eval" in log
+    samples = as_list(log.get("samples")) if is_log else [log]
+    if is_log:
+        note_leftovers(log, _READ_OF_LOGS, notes, "log")
     if not samples:
         notes.skip("log without samples", where=record.where)
     task = as_str(as_map(log.get("eval")).get("task"))

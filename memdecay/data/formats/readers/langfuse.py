@@ -8,6 +8,7 @@ from typing import Any
 from memdecay.data.formats.base import CERTAIN, NO, Draft, Format, each_item
 from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.exchange import exchange, is_message
+from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.values import (
@@ -23,6 +24,15 @@ from memdecay.data.formats.values import (
 _MODEL_CALLS = ("GENERATION", "generation")
 _TELEMETRY = ("gen_ai.", "event.")
 _OBSERVATION_TYPES = {"GENERATION", "SPAN", "EVENT", "AGENT", "TOOL", "CHAIN", "RETRIEVER"}
+
+# When, where and with what settings a call was made, and what it cost.
+_READ = {"input", "output", "name", "statusMessage", "traceId", "parentObservationId", "level"}
+_READ |= {"startTime", "endTime", "completionStartTime", "updatedAt", "environment", "projectId"}
+_READ |= {"modelParameters", "usageDetails", "costDetails", "promptId", "promptName", "version"}
+_READ |= {"internalModelId", "unit"}
+_FACTS = ("name", "tags", "sessionId", "scores")
+_READ_OF_TRACES = {*_READ, *_FACTS, "observations", "trace", "userId", "release", "htmlPath"}
+_READ_OF_TRACES |= {"externalId"}
 
 
 def score(sample: Sample) -> int:
@@ -49,9 +59,12 @@ def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft
     calls.sort(key=lambda item: as_str(item.get("startTime")))
     notes.skip("observation that is no model call", len(observations) - len(calls), where)
     facts = _facts(trace)
+    for part in (record, trace) if "observations" in record else ():
+        note_leftovers(part, _READ_OF_TRACES, notes, "trace")
     for call in calls or ([trace] if "observations" in record or not observations else []):
         messages = exchange(call.get("input"), call.get("output"), notes, where)
         if messages:
+            note_leftovers(call, _READ, notes, "model call", [m.content for m in messages])
             about = {"model": call.get("model")}
             about |= {"error": call["statusMessage"]} if call.get("statusMessage") else {}
             model = {"meta": {**facts.get("meta", {}), **about}}
@@ -67,7 +80,7 @@ def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft
 
 def _facts(trace: Mapping[str, Any]) -> dict[str, Any]:
     task = first_str(trace, ("traceId", "id"))
-    meta = {key: trace[key] for key in ("name", "tags", "sessionId") if trace.get(key)}
+    meta = {key: trace[key] for key in _FACTS if trace.get(key)}
     meta |= {"metadata": unpack_json(trace["metadata"])} if trace.get("metadata") else {}
     return {"task_id": task, "meta": meta}
 
@@ -80,6 +93,7 @@ def _is_chatml(value: object) -> bool:
 def _chatml(record: Mapping[str, Any], notes: Notes) -> Iterator[Draft]:
     for name, observation in record.items():
         before, after = (_side(observation, side, name, notes) for side in ("input", "output"))
+        note_leftovers(as_map(observation), ("input", "output"), notes, "model call")
         raws = after if before and after[: len(before)] == before else before + after
         messages = read_messages((_spelled(raw) for raw in raws), notes, name)
         if messages:
@@ -91,6 +105,7 @@ def _side(observation: object, side: str, name: str, notes: Notes) -> list[Any]:
     value = as_map(as_map(observation).get(side))
     if value and value.get("success") is not True:
         notes.skip(f"{side} that Langfuse could not read", where=name)
+    note_leftovers(value, ("success", "data", "error"), notes, f"model call's {side}")
     return as_list(value.get("data"))
 
 

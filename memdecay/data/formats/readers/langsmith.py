@@ -7,9 +7,19 @@ from typing import Any
 
 from memdecay.data.formats.base import CERTAIN, NO, Draft, Format, each_item
 from memdecay.data.formats.exchange import exchange
+from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.values import as_list, as_map, as_str, first_str, maps, unpack_json
+
+# Links, times and costs; the model's settings; the output once more, token by token.
+_READ = {"run_type", "inputs", "outputs", "name", "error", "extra", "child_runs", "trace_id"}
+_READ |= {"parent_run_id", "parent_run_ids", "child_run_ids", "dotted_order", "end_time"}
+_READ |= {"session_name", "reference_example_id", "reference_dataset_id", "manifest_id"}
+_READ |= {"first_token_time", "last_queued_at", "trace_start_time", "ttl_seconds", "trace_tier"}
+_READ |= {"app_path", "share_token", "serialized", "events", "inputs_preview", "outputs_preview"}
+_READ |= {"inputs_s3_urls", "outputs_s3_urls", "s3_urls", "total_cost", "prompt_cost"}
+_READ_OF_EXTRAS = ("metadata", "runtime", "invocation_params", "options", "batch_size")
 
 
 def score(sample: Sample) -> int:
@@ -22,9 +32,10 @@ def score(sample: Sample) -> int:
 
 
 def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft]:
-    runs = (
-        _merged(record) if "post" in record or "patch" in record else list(_with_children(record))
-    )
+    is_body = "post" in record or "patch" in record
+    runs = _merged(record) if is_body else list(_with_children(record))
+    if is_body:
+        note_leftovers(record, ("post", "patch"), notes, "body of runs")
     model_runs = [run for run in runs if run.get("run_type") == "llm"]
     if not model_runs and all(run.get("parent_run_id") for run in runs):
         notes.skip(f"{as_str(record.get('run_type'))[:40] or 'unknown'} run", where=where)
@@ -34,6 +45,9 @@ def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft
     for run in chosen:
         inputs, outputs = unpack_json(run.get("inputs")), unpack_json(run.get("outputs"))
         messages = exchange(inputs, outputs, notes, where)
+        said = [message.content for message in messages]
+        note_leftovers(run, _READ, notes, "run", said)
+        note_leftovers(as_map(run.get("extra")), _READ_OF_EXTRAS, notes, "run", said)
         yield Draft(messages, _facts(run), where=where)
 
 

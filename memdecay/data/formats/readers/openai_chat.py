@@ -48,52 +48,41 @@ def _conversations(record: Record, notes: Notes) -> Iterator[Draft]:
     if isinstance(record.value, list):
         yield Draft(read_messages(record.value, notes, record.where))
         return
-    owner, key = _message_list(as_map(record.value))
-    if owner is None:
+    levels = _levels(as_map(record.value))
+    if not levels:
         notes.skip("record without messages", where=record.where)
         return
+    owner, key = levels[-1]
     messages = _system(owner, notes) + read_messages(
         as_list(unpack_json(owner[key])), notes, record.where
     )
-    reply, reply_key = _reply((record.value, owner), messages, notes)
-    used = {key, *_SYSTEM_KEYS, reply_key}
-    facts = run_facts(owner, used)
-    if owner is not record.value:
-        outer = run_facts(record.value, used | _around(record.value, owner))
+    reply, replied, reply_key = _reply((record.value, owner), messages, notes)
+    facts: dict[str, Any] = {}
+    for level, inner in reversed(levels):
+        used = {inner, *(_SYSTEM_KEYS if level is owner else ())}
+        outer = run_facts(level, used | ({reply_key} if level is replied else set()))
         meta = {**facts.get("meta", {}), **outer.get("meta", {})}
         facts |= outer | ({"meta": meta} if meta else {})
     yield Draft(messages + reply, facts, id=first_str(record.value, ("id",)))
 
 
-def _message_list(
-    record: Mapping[str, Any], depth: int = 0
-) -> tuple[Mapping[str, Any] | None, str]:
-    """Find the object that holds the message list, in envelopes up to three deep."""
+def _levels(record: Mapping[str, Any], depth: int = 0) -> list[tuple[Mapping[str, Any], str]]:
+    """Find the message list, in envelopes up to three deep.
+
+    Returns:
+        The objects around it from the outside in, each with the key that leads on; empty if there
+        is none.
+    """
     for key in _LIST_KEYS:
         listed = unpack_json(record.get(key))
         is_chat = any(key != "contents" or "parts" in item for item in maps(listed))
         if is_chat:
-            return record, key
+            return [(record, key)]
     for key in _ENVELOPES:
         inner = as_map(unpack_json(record.get(key)))
-        if inner and depth < 3:
-            owner, found = _message_list(inner, depth + 1)
-            if owner is not None:
-                return owner, found
-    return None, ""
-
-
-def _around(record: Mapping[str, Any], owner: Mapping[str, Any]) -> set[str]:
-    """Return the key of the envelope in which ``owner`` was found."""
-    inner = (key for key in _ENVELOPES if _holds(unpack_json(record.get(key)), owner))
-    return {next(inner, "")}
-
-
-def _holds(value: object, owner: Mapping[str, Any], depth: int = 0) -> bool:
-    inner = as_map(value)
-    return inner == owner or (
-        depth < 3 and any(_holds(unpack_json(inner.get(k)), owner, depth + 1) for k in _ENVELOPES)
-    )
+        if inner and depth < 3 and (levels := _levels(inner, depth + 1)):
+            return [(record, key), *levels]
+    return []
 
 
 def _is_conversation(value: object) -> bool:
@@ -101,7 +90,7 @@ def _is_conversation(value: object) -> bool:
 
 
 def _has_messages(value: object) -> bool:
-    return _message_list(as_map(value))[0] is not None
+    return bool(_levels(as_map(value)))
 
 
 def _system(owner: Mapping[str, Any], notes: Notes) -> list[Message]:
@@ -110,19 +99,19 @@ def _system(owner: Mapping[str, Any], notes: Notes) -> list[Message]:
 
 def _reply(
     holders: tuple[Mapping[str, Any], ...], messages: list[Message], notes: Notes
-) -> tuple[list[Message], str]:
-    """Return the answer that a request log holds beside the messages, and its key.
+) -> tuple[list[Message], Mapping[str, Any], str]:
+    """Return the answer that a request log holds beside the messages, its holder and its key.
 
     After an assistant's message there is none: another text may be a gold answer.
     """
     if messages and messages[-1].role == "assistant":
-        return [], ""
+        return [], {}, ""
     for holder in holders:
         for key in _REPLY_KEYS:
             # What is no reply stays among the facts.
             if reply_messages(holder.get(key), Notes()):
-                return reply_messages(holder[key], notes), key
-    return [], ""
+                return reply_messages(holder[key], notes), holder, key
+    return [], {}, ""
 
 
 def _is_chat(value: object) -> bool:

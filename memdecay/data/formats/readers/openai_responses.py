@@ -9,6 +9,7 @@ from memdecay.data.formats.base import LIKELY, NO, Draft, Format, conversations_
 from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.exchange import prompt_messages, reply_messages, system_messages
 from memdecay.data.formats.facts import run_facts
+from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.source import Record, Source
@@ -18,6 +19,11 @@ from memdecay.data.trace import Message
 _ITEM_TYPES = {"function_call", "function_call_output", "reasoning", "message", "item_reference"}
 _ITEM_TYPES |= {"custom_tool_call", "custom_tool_call_output", "web_search_call", "computer_call"}
 _CONVERSATION_KEYS = ("instructions", "input", "output", "items", "request", "response")
+
+_READ = {"instructions", "input", "items", "output", "output_text", "error", "tools"}
+# Settings of the model, and links to other answers.
+_READ |= {"text", "reasoning", "truncation", "tool_choice", "include", "user", "conversation"}
+_READ |= {"previous_response_id", "prompt_cache_key", "safety_identifier", "incomplete_details"}
 
 
 def score(sample: Sample) -> int:
@@ -47,6 +53,9 @@ def _conversation(record: Record, notes: Notes) -> Iterator[Draft]:
     facts = run_facts(value, _CONVERSATION_KEYS)
     for part in (as_map(value.get("request")), reply):
         facts |= run_facts(part, [key for key in part if key != "tools"])
+        if part is not value:
+            said = [message.content for message in messages]
+            note_leftovers(part, _READ, notes, "request or response", said)
     if reply is not value and reply.get("error"):
         facts["meta"] = {"error": reply["error"], **facts.get("meta", {})}
     yield Draft(messages, facts, id=first_str(value, ("id",)), where=record.where)

@@ -13,16 +13,20 @@ from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.source import Record, Source
-from memdecay.data.formats.thoughts import thoughts_of
+from memdecay.data.formats.thoughts import THOUGHT_KEYS, thoughts_of
 from memdecay.data.formats.values import as_list, as_map, as_str, first_str, maps
 from memdecay.data.trace import Message
 
+# Who caused the event and when; the caption that a screen shows for it.
+_READ = {"source", "message", "action", "args", "observation", "content", "extras", "cause"}
+_READ |= {"llm_metrics", "tool_call_metadata"}
 _SILENT = {"agent_state_changed", "change_agent_state", "null", "recall", "condensation"}
 _SHELL_STATE = (
     ("Current working directory", "working_dir"),
     ("Python interpreter", "py_interpreter_path"),
 )
 _THOUGHT_KEYS = ("thought", "content", "final_thought")
+_READ_OF_REPLIES = ("role", "content", "tool_calls", *THOUGHT_KEYS)
 _SPOKEN = ("message", "finish", "think")
 _SETTINGS = {"confirmation_state", "security_risk", "task_completed", "tools", "agent_class"}
 _SETTINGS |= {"openhands_version"}
@@ -93,6 +97,7 @@ def _messages(events: list[Mapping[str, Any]], notes: Notes) -> list[Message]:
         if not _is_event(event) or _is_silent(event):
             notes.skip("event without words for the model")
             continue
+        note_leftovers(event, _READ, notes, "event")
         if "observation" in event:
             messages.append(_observation(event, calls_of, notes))
             continue
@@ -133,6 +138,8 @@ def _action(
     calls = [call for raw in listed if (call := read_call(raw, notes)) is not None]
     text = content_text(as_map(reply).get("content"), notes) or said
     thoughts = thoughts_of(as_map(reply), notes)
+    notes.skip("alternative reply", len(as_list(response.get("choices"))) - 1)
+    note_leftovers(reply, _READ_OF_REPLIES, notes, "reply", [text, *thoughts])
     if not calls and action in _SPOKEN:
         note_leftovers(args, {*_THOUGHT_KEYS, *_SETTINGS}, notes, "message", [text])
     elif not calls:

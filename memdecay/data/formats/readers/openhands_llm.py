@@ -10,10 +10,15 @@ from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.content import content_text
 from memdecay.data.formats.exchange import exchange, is_message
 from memdecay.data.formats.facts import run_facts
+from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.source import Record, Source
 from memdecay.data.formats.values import as_list, as_map
+
+# What the model was told of its settings, and where the call went.
+_READ_OF_KWARGS = {"tools", "tool_choice", "stop", "extra_body", "extra_headers", "user"}
+_READ_OF_KWARGS |= {"reasoning_effort", "safety_settings", "response_format", "api_base"}
 
 
 def score(sample: Sample) -> int:
@@ -53,7 +58,11 @@ def _is_log(value: object) -> bool:
 
 def _logged(log: Mapping[str, Any], notes: Notes, where: str) -> Draft:
     messages = exchange(log.get("messages"), log.get("response"), notes, where)
-    tools = as_map(log.get("kwargs")).get("tools")
+    kwargs = as_map(log.get("kwargs"))
+    tools = kwargs.get("tools")
+    said = [message.content for message in messages]
+    note_leftovers(kwargs, _READ_OF_KWARGS, notes, "model call", said)
+    note_leftovers({"args": log.get("args")}, (), notes, "model call", said)
     facts = run_facts(log, ("messages", "response", "kwargs", "args", "raw_response"))
     return Draft(messages, ({"tools": tools} if tools else {}) | facts)
 

@@ -10,6 +10,7 @@ from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.flat import nested
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
+from memdecay.data.formats.span_words import note_around_spans, note_span_words
 from memdecay.data.formats.spans import RESOURCE_LISTS, spans_of
 from memdecay.data.formats.values import as_list, as_map, unpack_json
 
@@ -26,6 +27,7 @@ def score(sample: Sample) -> int:
 
 
 def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft]:
+    note_around_spans(record, notes)
     for span in spans_of(record):
         listed = [item for key in _MESSAGES for item in as_list(nested(span.attributes, key))]
         if not listed:
@@ -33,6 +35,7 @@ def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft
             continue
         messages = read_messages((_spelled(item) for item in listed), notes, where)
         tools = [_schema(tool) for tool in as_list(nested(span.attributes, "llm.tools"))]
+        note_span_words(span, (*_MESSAGES, "llm.tools"), messages, notes)
         meta = {"span": span.name, "model": span.attributes.get("llm.model_name")}
         yield Draft(messages, {"task_id": span.trace_id, "tools": tools, "meta": meta}, where=where)
 

@@ -12,6 +12,7 @@ from memdecay.data.formats.exchange import prompt_messages, reply_messages
 from memdecay.data.formats.flat import nested
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
+from memdecay.data.formats.span_words import note_around_spans, note_span_words
 from memdecay.data.formats.spans import RESOURCE_LISTS, TelemetrySpan, spans_of
 from memdecay.data.formats.values import as_list, as_map, as_str, maps, unpack_json
 from memdecay.data.trace import Message
@@ -19,11 +20,17 @@ from memdecay.data.trace import Message
 _SYSTEM = ("gen_ai.system_instructions", "gen_ai.system.instructions")
 _INPUT = ("gen_ai.input.messages", "gen_ai.prompt", "pydantic_ai.all_messages")
 _OUTPUT = ("gen_ai.output.messages", "gen_ai.completion")
-_DETAILS = "gen_ai.client.inference.operation.details"
+_TOOLS = ("gen_ai.tool.definitions", "llm.request.functions")
+# Events that hold the exchange as spans usually do.
+_HOLDERS = (
+    "gen_ai.client.inference.operation.details",
+    *("gen_ai.content.prompt", "gen_ai.content.completion"),
+)
 _EVENT_LISTS = ("events", "all_messages_events")
 _EVENT_ROLES = {"gen_ai.system.message": "system", "gen_ai.user.message": "user"}
 _EVENT_ROLES |= {"gen_ai.assistant.message": "assistant", "gen_ai.tool.message": "tool"}
 _EVENT_ROLES |= {"gen_ai.choice": "assistant"}
+_READ = (*_SYSTEM, *_INPUT, *_OUTPUT, *_TOOLS, *_EVENT_LISTS, *_HOLDERS, *_EVENT_ROLES)
 
 
 def score(sample: Sample) -> int:
@@ -37,6 +44,7 @@ def score(sample: Sample) -> int:
 
 
 def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft]:
+    note_around_spans(record, notes)
     for span in spans_of(record):
         attributes = _all_attributes(span)
         messages = _attribute_messages(attributes, notes, where)
@@ -50,7 +58,8 @@ def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft
         )
         messages = messages or of_events
         if messages:
-            tools = unpack_json(attributes.get("gen_ai.tool.definitions"))
+            tools = unpack_json(_first(attributes, _TOOLS))
+            note_span_words(span, _READ, messages, notes)
             meta = {"span": span.name, "model": span.attributes.get("gen_ai.request.model")}
             yield Draft(
                 messages, {"task_id": span.trace_id, "tools": tools, "meta": meta}, where=where
@@ -60,9 +69,9 @@ def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft
 
 
 def _all_attributes(span: TelemetrySpan) -> Mapping[str, Any]:
-    """Return the span's attributes with those of its event that holds the whole exchange."""
-    details = (attributes for name, attributes in span.events if name == _DETAILS)
-    return {**next(details, {}), **span.attributes}
+    """Return the span's attributes with those of its events that hold the exchange."""
+    held = (pair for name, pairs in span.events if name in _HOLDERS for pair in pairs.items())
+    return {**dict(held), **span.attributes}
 
 
 def _attribute_messages(attributes: Mapping[str, Any], notes: Notes, where: str) -> list[Message]:

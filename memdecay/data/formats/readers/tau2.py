@@ -35,6 +35,7 @@ def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft
     policy = as_str(environment.get("policy"))
     if "simulations" in record:
         note_leftovers(record, ("simulations", "info"), notes, "results file")
+        note_leftovers(environment, ("policy", "tool_defs", "domain_name"), notes, "environment")
     for run in runs:
         raws = [part for raw in as_list(run.get("messages")) for part in _opened(raw)]
         messages = read_messages(raws, notes, where)

@@ -9,12 +9,16 @@ from memdecay.data.formats.base import CERTAIN, NO, Draft, Format, each_item
 from memdecay.data.formats.calls import tool_call
 from memdecay.data.formats.chat import read_messages
 from memdecay.data.formats.content import content_text
+from memdecay.data.formats.leftovers import note_leftovers
 from memdecay.data.formats.report import Notes
 from memdecay.data.formats.sample import Sample
 from memdecay.data.formats.values import as_list, as_map, as_str, maps
 from memdecay.data.trace import Message
 
 _MAX_DEPTH = 200
+# How the search went; the nodes that were compared stand in the tree, too.
+_READ = ("answer_generation", "tree", "forward_args", "compare_candidates", "win")
+_READ_OF_ANSWERS = ("train_messages", "query", "final_answer", "function", "finish_type")
 
 
 def score(sample: Sample) -> int:
@@ -29,8 +33,12 @@ def _read(record: Mapping[str, Any], notes: Notes, where: str) -> Iterator[Draft
     answer = as_map(record.get("answer_generation"))
     lists = [listed for listed in as_list(answer.get("train_messages")) if isinstance(listed, list)]
     extra = _facts(record, answer)
-    for listed in lists:
-        yield Draft(read_messages(listed, notes, where), dict(extra), where=where)
+    read = [read_messages(listed, notes, where) for listed in lists]
+    said = [text for messages in read for message in messages for text in _said(message)]
+    note_leftovers(record, _READ, notes, "search", said)
+    note_leftovers(answer, _READ_OF_ANSWERS, notes, "answer", said)
+    for messages in read:
+        yield Draft(messages, dict(extra), where=where)
     root = as_map(as_map(record.get("tree")).get("tree"))
     if lists:
         notes.skip(
@@ -47,6 +55,12 @@ def _facts(record: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, An
     meta |= {"finish_type": answer.get("finish_type")}
     task = as_str(answer.get("query"))[:300]
     return {"task_id": task, "tools": answer.get("function"), "meta": meta}
+
+
+def _said(message: Message) -> list[str]:
+    calls = (as_map(call.get("function")) for call in message.tool_calls)
+    parts = (as_str(call.get(key)) for call in calls for key in ("name", "arguments"))
+    return [message.content, *parts]
 
 
 def _leaves(root: Mapping[str, Any]) -> int:
