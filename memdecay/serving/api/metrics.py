@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from memdecay.serving.engine.events import Delta, Finished
+from memdecay.serving.engine.events import Delta, Finished, FinishReason
+from memdecay.serving.engine.request import ErrorKind
 from memdecay.serving.engine.views import EngineStats, TierUse
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 _TOKENS = tuple(2.0**power for power in range(5, 18))
+
+# Series that begin at 0: Prometheus takes the first value that it sees of one for no increase.
+_ZERO_FINISHED: dict[str, int] = dict.fromkeys(get_args(FinishReason), 0)
+_ZERO_FAILED: dict[str, int] = {str(kind): 0 for kind in ErrorKind}
+_ZERO_OFFLOADED: dict[str, int] = {"cpu": 0, "disk": 0, "none": 0}
+_ZERO_RESTORED: dict[str, int] = {"cpu": 0, "disk": 0}
 
 
 class Instruments:
@@ -164,10 +172,30 @@ def _counters(stats: EngineStats) -> Iterator[Metric]:
         yield family
     for name, text, label, values in (
         ("evicted_tokens", "Evicted tokens by region.", "region", stats.evicted_tokens_total),
-        ("request_success", "Requests by how they ended.", "finished_reason", stats.finished_total),
-        ("request_failure", "Requests refused or failed, by kind.", "kind", stats.failed_total),
-        ("sessions_offloaded", "Sessions moved to a tier.", "tier", stats.offloaded_total),
-        ("sessions_restored", "Sessions brought back from a tier.", "tier", stats.restored_total),
+        (
+            "request_success",
+            "Requests by how they ended.",
+            "finished_reason",
+            {**_ZERO_FINISHED, **stats.finished_total},
+        ),
+        (
+            "request_failure",
+            "Requests refused or failed, by kind.",
+            "kind",
+            {**_ZERO_FAILED, **stats.failed_total},
+        ),
+        (
+            "sessions_offloaded",
+            "Sessions moved to a tier.",
+            "tier",
+            {**_ZERO_OFFLOADED, **stats.offloaded_total},
+        ),
+        (
+            "sessions_restored",
+            "Sessions brought back from a tier.",
+            "tier",
+            {**_ZERO_RESTORED, **stats.restored_total},
+        ),
     ):
         labelled = CounterMetricFamily(f"memdecay:{name}", text, labels=[label])
         for key, value in values.items():
