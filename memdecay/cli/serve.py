@@ -14,7 +14,7 @@ import typer
 from memdecay.classifier.artifact import load_artifact
 from memdecay.classifier.embedded import EMBEDDED_NAME
 from memdecay.classifier.errors import ConfigError
-from memdecay.classifier.llm import LanguageModel, load_llm
+from memdecay.classifier.llm import LanguageModel, load_llm, resolve_device
 from memdecay.classifier.pretrained import DEFAULT_NAME, classifier_folder, pretrained_folder
 from memdecay.classifier.region_settings import RegionSettings
 from memdecay.cli.byte_sizes import parse_bytes, show_bytes
@@ -119,8 +119,12 @@ def serve(
         str | None, typer.Option("--kv-memory", help="Memory of all sessions, such as 4GiB.")
     ] = None,
     cpu_memory: Annotated[
-        str, typer.Option("--cpu-memory", help="CPU memory for idle sessions.")
-    ] = "0",
+        str | None,
+        typer.Option(
+            "--cpu-memory",
+            help="CPU memory for idle sessions; if not given, 4GiB beside a GPU, else none.",
+        ),
+    ] = None,
     disk: Annotated[Path | None, typer.Option("--disk", help="Folder for idle sessions.")] = None,
     disk_memory: Annotated[
         str, typer.Option("--disk-memory", help="Disk space for idle sessions.")
@@ -218,7 +222,7 @@ def serve(
             max_running=max_running,
             max_waiting=max_waiting,
             kv_memory_bytes=parse_bytes(kv_memory, "--kv-memory") if kv_memory else None,
-            cpu_memory_bytes=parse_bytes(cpu_memory, "--cpu-memory"),
+            cpu_memory_bytes=_cpu_memory_bytes(cpu_memory, device),
             disk_folder=disk,
             disk_bytes=parse_bytes(disk_memory, "--disk-memory"),
             prefix_cache_bytes=parse_bytes(prefix_cache, "--prefix-cache"),
@@ -242,6 +246,13 @@ def serve(
         typer.echo(f"memdecay serves {model} at {url}/v1 (page: {url}/, API: {url}/docs)")
         typer.echo(f"Sessions take at most {show_bytes(engine.most_kv_bytes)} of KV memory.")
         serve_until_stopped(app, engine, listener, server_config)
+
+
+def _cpu_memory_bytes(text: str | None, device: str) -> int:
+    if text is not None:
+        return parse_bytes(text, "--cpu-memory")
+    # Where the model is on the CPU itself, moving a session there would free nothing.
+    return 0 if resolve_device(device).type == "cpu" else 4 << 30
 
 
 def _shared_prompts(system: list[str] | None, prompts: Path | None) -> tuple[SharedPrompt, ...]:

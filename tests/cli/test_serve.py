@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from memdecay.classifier.errors import ConfigError
 from memdecay.classifier.fingerprint import llm_fingerprint
@@ -253,6 +254,17 @@ def test_region_settings_reach_the_engine(
     ((config, tagger),) = engines
     assert tagger.region_table == table
     assert config.cache.region_shares[1] == 0.3
+
+
+@pytest.mark.parametrize(
+    ("given", "device", "size"),
+    [(None, "cpu", 0), (None, "cuda", 4 << 30), ("0", "cuda", 0), ("1GiB", "cpu", 1 << 30)],
+)
+def test_idle_sessions_move_to_cpu_memory_beside_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, device: str, size: int
+) -> None:
+    monkeypatch.setattr(serve_module, "resolve_device", torch.device)
+    assert serve_module._cpu_memory_bytes(given, device) == size
 
 
 def test_region_settings_without_regions_are_refused(tiny_model: Path, command: RunCommand) -> None:
