@@ -53,7 +53,8 @@ def label(
     report: Annotated[
         bool,
         typer.Option(
-            "--report", help="Show coverage and conflicts per rule, and accuracy if IN has spans."
+            "--report",
+            help="Show each rule's coverage, conflicts and losses, and accuracy if IN has spans.",
         ),
     ] = False,
     causal: Annotated[
@@ -218,11 +219,12 @@ def _show_rules(figures: dict[str, Any], as_json: bool) -> None:
         return
     table = Table(title=f"Rules on {figures['traces']} traces, by characters")
     table.add_column("rule")
-    for name in ("coverage", "overruled", "accuracy"):
+    shares = ("coverage", "conflicts", "overruled")
+    for name in (*shares, "accuracy"):
         table.add_column(name, justify="right")
     for rule in figures["rules"]:
         accuracy = "" if rule["accuracy"] is None else f"{rule['accuracy']:.2f}"
-        table.add_row(rule["name"], f"{rule['coverage']:.1%}", f"{rule['conflicts']:.1%}", accuracy)
+        table.add_row(rule["name"], *(f"{rule[name]:.1%}" for name in shares), accuracy)
     console.print(table)
     if figures["against_gold"]:
         _show_agreement(figures["against_gold"], as_json=False)

@@ -40,7 +40,8 @@ def test_rules_label_a_file(traces: Path, tmp_path: Path) -> None:
 
 def test_the_report_is_a_table(traces: Path) -> None:
     result = run("label", traces, "--report")
-    assert "role_default" in result.stdout
+    for name in ("coverage", "conflicts", "overruled", "accuracy", "role_default"):
+        assert name in result.stdout
     assert "cohen_kappa" in result.stdout
 
 

@@ -1,4 +1,4 @@
-"""How much each rule covers, how often it is overruled, and how often it is right."""
+"""How much each rule covers, how often others contradict it, and how often it is right."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class RuleFigures:
     Attributes:
         name: The rule.
         covered: On which it proposed something.
+        conflicts: On which another rule proposed another region.
         overruled: On which another region won.
         judged: Covered ones that have a gold label.
         right: Judged ones where its proposal is the gold label.
@@ -29,6 +30,7 @@ class RuleFigures:
 
     name: str
     covered: int
+    conflicts: int
     overruled: int
     judged: int
     right: int
@@ -39,7 +41,7 @@ class RuleReport:
 
     def __init__(self) -> None:
         self._names: tuple[str, ...] = ()
-        self._sums = np.zeros((0, 4), np.int64)
+        self._sums = np.zeros((0, 5), np.int64)
         self._confusion = np.zeros((NUM_REGIONS, NUM_REGIONS), np.int64)
         self._region_chars = np.zeros(NUM_REGIONS, np.int64)
         self._traces = 0
@@ -50,7 +52,7 @@ class RuleReport:
         votes = result.votes
         if not self._names:
             self._names = votes.rule_names
-            self._sums = np.zeros((len(self._names), 4), np.int64)
+            self._sums = np.zeros((len(self._names), 5), np.int64)
         self._traces += 1
         self._region_chars += np.bincount(
             votes.regions, weights=votes.lengths, minlength=NUM_REGIONS
@@ -62,13 +64,16 @@ class RuleReport:
         self._add_rules(result, _gold_chars(result, np.concatenate([*gold, np.zeros(0, np.int8)])))
 
     def _add_rules(self, result: LabelledResult, gold: np.ndarray[Any, Any]) -> None:
-        votes = result.votes
-        for row, rule_votes in zip(self._sums, votes.votes, strict=True):
-            speaks = rule_votes.max(axis=1, initial=0.0) > 0
-            proposed = rule_votes.argmax(axis=1)
-            chars = votes.lengths
+        votes, chars = result.votes, result.votes.lengths
+        all_speak = votes.votes.max(axis=2, initial=0.0) > 0
+        all_proposed = votes.votes.argmax(axis=2)
+        highest = np.where(all_speak, all_proposed, -1).max(axis=0, initial=-1)
+        lowest = np.where(all_speak, all_proposed, NUM_REGIONS).min(axis=0, initial=NUM_REGIONS)
+        for row, speaks, proposed in zip(self._sums, all_speak, all_proposed, strict=True):
             row += (
                 int(chars[speaks].sum()),
+                # Where not all agree, each has one that contradicts it.
+                int(chars[speaks & (lowest != highest)].sum()),
                 int(chars[speaks & (proposed != votes.regions)].sum()),
                 int(gold[speaks].sum()),
                 int(gold[speaks, proposed[speaks]].sum()),
@@ -95,7 +100,10 @@ class RuleReport:
         return Agreement(self._judged_traces, self._confusion)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain data; shares are of all characters."""
+        """Return the report as plain data.
+
+        Coverage is a share of all characters, conflicts and losses are shares of the covered ones.
+        """
         gold = self.against_gold
         total = max(self.characters, 1)
         return {
@@ -106,7 +114,8 @@ class RuleReport:
                 {
                     "name": rule.name,
                     "coverage": rule.covered / total,
-                    "conflicts": rule.overruled / rule.covered if rule.covered else 0.0,
+                    "conflicts": rule.conflicts / max(rule.covered, 1),
+                    "overruled": rule.overruled / max(rule.covered, 1),
                     "accuracy": rule.right / rule.judged if rule.judged else None,
                 }
                 for rule in self.rules

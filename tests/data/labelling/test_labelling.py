@@ -11,6 +11,8 @@ from sklearn.metrics import cohen_kappa_score, f1_score
 
 from memdecay.classifier.errors import TraceError
 from memdecay.classifier.regions import Region
+from memdecay.classifier.rules import Rule
+from memdecay.classifier.rules.rule import Proposal
 from memdecay.data.jsonl import read_traces
 from memdecay.data.labelling.agreement import (
     SECOND_FIELD,
@@ -32,6 +34,34 @@ TRACE = Trace("t", (Message("user", "hello you"),), spans=(Span(0, 0, 9, Region.
 def test_rules_cover_a_trace_whole() -> None:
     result = label_trace(TRACE)
     assert all((labels >= 0).all() for labels in character_labels(result.labelled_trace))
+
+
+def _rule(name: str, num_lines: int, region: Region, weight: float = 1.0) -> Rule:
+    """Return a rule that proposes a region for the first lines, of three characters each."""
+    return Rule(name, "", lambda _: [Proposal(0, 0, 3 * num_lines, region, 1.0)], weight)
+
+
+def test_coverage_conflicts_losses_and_accuracy_are_counted_per_rule() -> None:
+    rules = [
+        _rule("right", 2, Region.KEY_DECISION, 2.0),
+        _rule("wrong", 1, Region.TOOL_SUMMARY),
+        _rule("alone", 3, Region.KEY_DECISION),
+    ]
+    lines = Message("user", "ab\ncd\nef\n")
+    report = RuleReport()
+    report.add(label_trace(replace(TRACE, messages=(lines,)), rules))
+
+    assert [
+        (rule.name, rule.covered, rule.conflicts, rule.overruled, rule.judged, rule.right)
+        for rule in report.rules
+    ] == [("right", 6, 3, 0, 6, 6), ("wrong", 3, 3, 3, 3, 0), ("alone", 9, 3, 0, 9, 9)]
+    assert report.to_dict()["rules"][2] == {
+        "name": "alone",
+        "coverage": 1.0,
+        "conflicts": pytest.approx(1 / 3),
+        "overruled": 0.0,
+        "accuracy": 1.0,
+    }
 
 
 def test_agreement_with_oneself_is_full() -> None:
