@@ -133,14 +133,6 @@ def train(
             rich_help_panel="Training",
         ),
     ] = _DEFAULTS.optimizer.class_weighting,
-    average_weights: Annotated[
-        bool,
-        typer.Option(
-            "--average-weights/--no-average-weights",
-            help="Take the mean of the weights over the steps, late ones counting most.",
-            rich_help_panel="Training",
-        ),
-    ] = _DEFAULTS.optimizer.average_weights,
     dropout: Annotated[
         float,
         typer.Option("--dropout", help="Share of inner units dropped.", rich_help_panel="Training"),
@@ -210,7 +202,6 @@ def train(
                 learning_rate=learning_rate,
                 weight_decay=weight_decay,
                 class_weighting=class_weighting,
-                average_weights=average_weights,
             ),
             split=SplitConfig(seed=seed),
             device=DeviceConfig(accelerator, devices, strategy, precision),

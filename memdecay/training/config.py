@@ -49,15 +49,12 @@ class OptimizerConfig:
         label_smoothing: Probability mass spread over the other regions.
         class_weighting: ``none``, or weights by the inverse (``balanced``) or the inverse square
             root (``sqrt``) of a region's share of the training tokens.
-        average_weights: Whether to take the mean of the weights over the steps, late ones counting
-            most, in place of those of the last step.
     """
 
     learning_rate: float = 4e-3
     weight_decay: float = 0.05
     label_smoothing: float = 0.05
     class_weighting: ClassWeighting = ClassWeighting.SQRT
-    average_weights: bool = True
 
     def __post_init__(self) -> None:
         """Check the ranges.

@@ -21,7 +21,6 @@ from memdecay.classifier.errors import ConfigError
 from memdecay.classifier.network import RegionNetwork
 from memdecay.classifier.storage import storage_errors, write_text_atomically
 from memdecay.data.extraction import Progress
-from memdecay.training.averaging import weight_averaging
 from memdecay.training.checkpoints import AtomicCheckpoints, load_checkpoint, read_num_epochs
 from memdecay.training.config import DeviceConfig, TrainingConfig
 from memdecay.training.datamodule import RegionDataModule
@@ -172,8 +171,6 @@ def _trainer(config: TrainingConfig, folder: Path, progress: Progress | None) ->
             enable_version_counter=False,
         ),
     ]
-    if config.optimizer.average_weights:
-        callbacks.append(weight_averaging())
     if progress is not None:
         callbacks.append(_Reporter(progress))
     return _on_devices(
