@@ -82,6 +82,15 @@ def test_gaps_and_missing_regions_are_reported(tmp_path: Path) -> None:
     assert {("coverage", 1), ("balance", 0), ("unlabelled", 0)} <= found(path)
 
 
+def test_a_trace_whose_spans_were_refused_does_not_count_as_unlabelled(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.jsonl",
+        trace("a", "0123456789", spans=[span(0, 0, 99)]),
+        trace("b", "another one", spans=[span(0, 0, 9), span(0, 5, 11)]),
+    )
+    assert {code for code, _ in found(path)} == {"span", "overlap"}
+
+
 @pytest.mark.parametrize(
     ("other", "code"),
     [
