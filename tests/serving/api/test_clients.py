@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 
 from memdecay.serving.engine.request import ErrorKind, RequestRefusedError
+from tests.serving.api.agents import run_openai_agents, run_smolagents
 from tests.serving.api.conftest import HELLO, WEATHER_TOOL, running_server
 from tests.serving.fake_engine import EVICTED, FakeEngine
 
@@ -145,56 +145,13 @@ def test_langchain_holds_a_conversation_with_tools(url: str) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_smolagents_agent_runs_to_its_final_answer(url: str) -> None:
-    smolagents = pytest.importorskip("smolagents", reason="smolagents is missing")
-
-    class Weather(smolagents.Tool):  # type: ignore[misc, name-defined]
-        name = "get_weather"
-        description = "Tell the weather of a city"
-        inputs = {"city": {"type": "string", "description": "The city"}}  # noqa: RUF012
-        output_type = "string"
-
-        def forward(self, city: str) -> str:
-            return f"Sunny in {city[:10]}"
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = smolagents.OpenAIModel("fake", api_base=url, api_key="none")
-        agent = smolagents.ToolCallingAgent(
-            tools=[Weather()], model=model, max_steps=3, verbosity_level=0
-        )
-        answer = str(agent.run("How is the weather in Rome?"))
-    called = [
-        call.name for step in agent.memory.steps for call in getattr(step, "tool_calls", None) or ()
-    ]
+    called, answer = run_smolagents(url, "fake", "How is the weather in Rome?")
     assert called == ["get_weather", "final_answer"]
     assert "Sunny" in answer
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_openai_agents_runs_a_tool(url: str) -> None:
-    agents = pytest.importorskip("agents", reason="openai-agents is missing")
-    agents.set_tracing_disabled(True)
-    calls: list[str] = []
-
-    async def run() -> str:
-        @agents.function_tool
-        def get_weather(city: str) -> str:
-            """Tell the weather of a city."""
-            calls.append(city)
-            return "Sunny"
-
-        client = AsyncOpenAI(base_url=url, api_key="none")
-        agent = agents.Agent(
-            name="Forecaster",
-            instructions="Tell the weather.",
-            model=agents.OpenAIChatCompletionsModel("fake", openai_client=client),
-            tools=[get_weather],
-            # The choice goes back to auto behind the first call.
-            model_settings=agents.ModelSettings(tool_choice="required"),
-        )
-        result = await agents.Runner.run(agent, "How is the weather?")
-        await client.close()
-        return str(result.final_output)
-
-    assert asyncio.run(run()) == "Hello there, friend."
+    calls, answer = run_openai_agents(url, "fake", "How is the weather?")
+    assert answer == "Hello there, friend."
     assert calls == ["How is the weather?"]

@@ -7,20 +7,19 @@ session.
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from openai import AsyncOpenAI, OpenAI
+from openai import OpenAI
 
 from memdecay.classifier.llm import load_llm
 from memdecay.runtime.config import CacheConfig
 from memdecay.serving.api.config import ServerConfig
 from memdecay.serving.engine.config import EngineConfig
 from memdecay.serving.engine.engine import Engine
+from tests.serving.api.agents import SHORT_PROMPT, run_openai_agents, run_smolagents
 from tests.serving.api.conftest import WEATHER_TOOL, running_server
 from tests.tiny import tiny_language_model
 
@@ -125,68 +124,16 @@ def test_langchain_holds_a_conversation_with_tools(client: OpenAI, url: str) -> 
 
 @pytest.mark.filterwarnings("ignore")
 def test_smolagents_agent_runs_to_its_final_answer(client: OpenAI, url: str) -> None:
-    smolagents = pytest.importorskip("smolagents", reason="smolagents is missing")
-
-    class Weather(smolagents.Tool):  # type: ignore[misc, name-defined]
-        name = "get_weather"
-        description = "Tell the weather of a city"
-        inputs = {"city": {"type": "string", "description": "The city"}}  # noqa: RUF012
-        output_type = "string"
-
-        def forward(self, city: str) -> str:
-            return f"Sunny in {city[:10]}"
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = smolagents.OpenAIModel("tiny", api_base=url, api_key="none")
-        agent = smolagents.ToolCallingAgent(
-            tools=[Weather()],
-            model=model,
-            max_steps=3,
-            verbosity_level=0,
-            prompt_templates=short_prompts(smolagents),
-        )
-        answer = str(agent.run(QUESTION))
-    called = [
-        call.name for step in agent.memory.steps for call in getattr(step, "tool_calls", None) or ()
-    ]
+    # Its own prompts would be thousands of tokens for a tiny tokenizer.
+    called, answer = run_smolagents(url, "tiny", QUESTION, SHORT_PROMPT)
     assert called == ["get_weather", "final_answer"]
     assert "Sunny" in answer
     assert_one_session_read_all(client, 2)
 
 
-def short_prompts(smolagents: Any) -> Any:
-    """Return the agent's prompts; its own are thousands of tokens for a tiny tokenizer."""
-    prompts = smolagents.ToolCallingAgent(tools=[], model=None).prompt_templates
-    return prompts | {"system_prompt": "You solve tasks by calling tools."}
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_openai_agents_runs_a_tool(client: OpenAI, url: str) -> None:
-    agents = pytest.importorskip("agents", reason="openai-agents is missing")
-    agents.set_tracing_disabled(True)
-    calls: list[str] = []
-
-    async def run() -> str:
-        @agents.function_tool
-        def get_weather(city: str) -> str:
-            """Tell the weather of a city."""
-            calls.append(city)
-            return "Sunny"
-
-        asking = AsyncOpenAI(base_url=url, api_key="none")
-        agent = agents.Agent(
-            name="Forecaster",
-            instructions="Tell the weather.",
-            model=agents.OpenAIChatCompletionsModel("tiny", openai_client=asking),
-            tools=[get_weather],
-            # The choice goes back to auto behind the first call.
-            model_settings=agents.ModelSettings(tool_choice="required", max_tokens=200),
-        )
-        result = await agents.Runner.run(agent, QUESTION)
-        await asking.close()
-        return str(result.final_output)
-
-    assert asyncio.run(run())
+    calls, answer = run_openai_agents(url, "tiny", QUESTION, max_tokens=200)
+    assert answer
     assert calls == [QUESTION]
     assert_one_session_read_all(client, 2)
