@@ -51,6 +51,7 @@ class FileReport:
     Attributes:
         file: The file.
         traces: Lines that are traces.
+        unlabelled: Those that came without spans; refused spans are spans.
         messages: Messages in them.
         region_characters: Labelled characters by region name.
         characters: All characters of contents.
@@ -60,6 +61,7 @@ class FileReport:
 
     file: Path
     traces: int = 0
+    unlabelled: int = 0
     messages: int = 0
     characters: int = 0
     region_characters: dict[str, int] = field(default_factory=dict)

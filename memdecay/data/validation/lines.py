@@ -46,12 +46,14 @@ def _parse(raw: bytes, number: int, report: FileReport) -> Trace | None:
         return None
     default_id = f"{report.file.name}:{number}"
     try:
-        return parse_trace(data, default_id)
+        trace = parse_trace(data, default_id)
     except SchemaError as error:
         if isinstance(data, dict) and isinstance(data.get("spans"), list):
             return _without_faulty_spans(data, default_id, number, report)
         report.add(Severity.ERROR, "schema", number, f"{error}")
         return None
+    report.unlabelled += not trace.spans
+    return trace
 
 
 def _without_faulty_spans(

@@ -41,19 +41,16 @@ def validate_file(path: Path, against: Path | None = None) -> FileReport:
 def _check_traces(
     report: FileReport, duplicates: DuplicateCheck, leakage: LeakageCheck | None
 ) -> None:
-    unlabelled = 0
     for number, trace in tolerant_traces(report):
         _count(trace, report)
-        # Of one whose spans were all refused there is a finding already.
-        has_refused = bool(report.findings) and report.findings[-1].line == number
-        unlabelled += not trace.spans and not has_refused
         _check_coverage(number, trace, report)
         duplicates.check(number, trace, report)
         if leakage:
             leakage.check(number, trace, report)
     duplicates.finish(report)
-    if unlabelled:
-        text = f"{unlabelled} of {report.traces} traces have no spans; label them before training"
+    if report.unlabelled:
+        counts = f"{report.unlabelled} of {report.traces}"
+        text = f"{counts} traces have no spans; label them before training"
         report.add(Severity.NOTE, "unlabelled", 0, text)
 
 
