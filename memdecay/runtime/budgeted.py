@@ -15,7 +15,6 @@ from memdecay.runtime.fading_layer import FadingLayer
 from memdecay.runtime.fading_move import PackedMove, alike, pack_group
 from memdecay.runtime.layer import EvictingLayer
 from memdecay.runtime.mixed_attention import attend_mixed
-from memdecay.runtime.packed_states import MixedStates
 from memdecay.runtime.precision.layout import Move
 from memdecay.runtime.precision.positions import FadedPositions
 from memdecay.runtime.precision.rotary import Rotation
@@ -107,16 +106,8 @@ class BudgetedLayers(Cache):  # type: ignore[misc]
             for layer, was in zip(self._fading_layers, before, strict=True):
                 layer.hands_out_packed = was
 
-    def attend(
-        self,
-        states: MixedStates,
-        query: Tensor,
-        scale: float,
-        bias: Tensor | None,
-        logits: Tensor | None = None,
-    ) -> Tensor:
-        """Attend to a layer's tokens as they are stored, see `attend_mixed`."""
-        return attend_mixed(states, query, scale, bias, logits)
+    # A member, so that a subclass can stand around it.
+    attend = staticmethod(attend_mixed)
 
     def reset(self) -> None:
         """Forget every token and free the buffers."""

@@ -13,7 +13,6 @@ from transformers import PreTrainedModel
 from memdecay.runtime.bench.speed.timing import PartTimers
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.observer import AttentionFunction, wrap_attention
-from memdecay.runtime.packed_states import MixedStates
 from memdecay.runtime.precision.layout import Move
 from memdecay.runtime.precision.rotary import Rotation
 from memdecay.runtime.streaming import StreamingTagger, TagUpdate
@@ -51,17 +50,10 @@ class TimedCache(DecayCache):
         with self.timers.part(STORING):
             return super().update(key_states, value_states, layer_idx, *args, **kwargs)
 
-    def attend(
-        self,
-        states: MixedStates,
-        query: Tensor,
-        scale: float,
-        bias: Tensor | None,
-        logits: Tensor | None = None,
-    ) -> Tensor:
+    def attend(self, *args: Any, **kwargs: Any) -> Tensor:
         """Attend to tokens as they are stored, see `BudgetedLayers.attend`."""
         with self.timers.part(ATTENTION):
-            return super().attend(states, query, scale, bias, logits)
+            return super().attend(*args, **kwargs)
 
     def set_tags(self, start: int, importance: Tensor, region_probs: Tensor) -> None:
         """Set tags, see `DecayCache.set_tags`."""
