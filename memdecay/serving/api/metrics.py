@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -19,10 +19,10 @@ _TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.
 _TOKENS = tuple(2.0**power for power in range(5, 18))
 
 # Series that begin at 0: Prometheus takes the first value that it sees of one for no increase.
-_ZERO_FINISHED: dict[str, int] = dict.fromkeys(get_args(FinishReason), 0)
-_ZERO_FAILED: dict[str, int] = {str(kind): 0 for kind in ErrorKind}
-_ZERO_OFFLOADED: dict[str, int] = {"cpu": 0, "disk": 0, "none": 0}
-_ZERO_RESTORED: dict[str, int] = {"cpu": 0, "disk": 0}
+_ENDINGS: tuple[str, ...] = get_args(FinishReason)
+_FAILURES = tuple(map(str, ErrorKind))
+_LEFT_TO = ("cpu", "disk", "none")
+_BACK_FROM = ("cpu", "disk")
 
 
 class Instruments:
@@ -170,37 +170,41 @@ def _counters(stats: EngineStats) -> Iterator[Metric]:
         family = CounterMetricFamily(f"memdecay:{name}", text)
         family.add_metric([], value)
         yield family
-    for name, text, label, values in (
-        ("evicted_tokens", "Evicted tokens by region.", "region", stats.evicted_tokens_total),
-        (
-            "request_success",
-            "Requests by how they ended.",
-            "finished_reason",
-            {**_ZERO_FINISHED, **stats.finished_total},
-        ),
-        (
-            "request_failure",
-            "Requests refused or failed, by kind.",
-            "kind",
-            {**_ZERO_FAILED, **stats.failed_total},
-        ),
-        (
-            "sessions_offloaded",
-            "Sessions moved to a tier.",
-            "tier",
-            {**_ZERO_OFFLOADED, **stats.offloaded_total},
-        ),
-        (
-            "sessions_restored",
-            "Sessions brought back from a tier.",
-            "tier",
-            {**_ZERO_RESTORED, **stats.restored_total},
-        ),
-    ):
-        labelled = CounterMetricFamily(f"memdecay:{name}", text, labels=[label])
-        for key, value in values.items():
-            labelled.add_metric([key], value)
-        yield labelled
+    yield _counted(
+        "evicted_tokens", "Evicted tokens by region.", "region", (), stats.evicted_tokens_total
+    )
+    yield _counted(
+        "request_success",
+        "Requests by how they ended.",
+        "finished_reason",
+        _ENDINGS,
+        stats.finished_total,
+    )
+    yield _counted(
+        "request_failure",
+        "Requests refused or failed, by kind.",
+        "kind",
+        _FAILURES,
+        stats.failed_total,
+    )
+    yield _counted(
+        "sessions_offloaded", "Sessions moved to a tier.", "tier", _LEFT_TO, stats.offloaded_total
+    )
+    yield _counted(
+        "sessions_restored",
+        "Sessions brought back from a tier.",
+        "tier",
+        _BACK_FROM,
+        stats.restored_total,
+    )
+
+
+def _counted(
+    name: str, text: str, label: str, first: Iterable[str], values: Mapping[str, int]
+) -> Metric:
+    """Return a counter by label, in which the first ones are there before they count anything."""
+    begun = dict.fromkeys(first, 0) | dict(values)
+    return _labelled(name, text, label, begun, CounterMetricFamily)
 
 
 def _share(use: TierUse) -> float:
@@ -211,8 +215,14 @@ def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(f"memdecay:{name}", text, value=value)
 
 
-def _labelled(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
-    family = GaugeMetricFamily(f"memdecay:{name}", text, labels=[label])
+def _labelled(
+    name: str,
+    text: str,
+    label: str,
+    values: Mapping[str, float],
+    kind: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily,
+) -> Metric:
+    family = kind(f"memdecay:{name}", text, labels=[label])
     for key, value in values.items():
         family.add_metric([key], value)
     return family
