@@ -10,6 +10,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from memdecay.classifier.llm import LanguageModel
+from memdecay.runtime.foresight.head import ForesightHead
 
 SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
@@ -133,4 +134,15 @@ def tiny_language_model(
         name=name,
         device=torch.device("cpu"),
         dtype=torch.float32,
+    )
+
+
+def tiny_head(num_norms: int, *, model: str = "tiny") -> ForesightHead:
+    """Return a foresight head whose weights take turns in sign."""
+    return ForesightHead(
+        model,
+        mean=(0.0,) * num_norms,
+        scale=(1.0,) * num_norms,
+        weights=tuple(0.3 * (-1) ** index for index in range(num_norms)),
+        attention_weight=0.5,
     )

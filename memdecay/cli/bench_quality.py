@@ -13,7 +13,12 @@ from memdecay.classifier.llm import LanguageModel, load_llm
 from memdecay.classifier.pretrained import DEFAULT_NAME, classifier_folder
 from memdecay.classifier.region_settings import RegionSettings
 from memdecay.classifier.storage import check_writable
-from memdecay.cli.cache_options import ForesightOption, load_foresight
+from memdecay.cli.cache_options import (
+    ForesightOption,
+    check_policy,
+    find_foresight,
+    load_foresight,
+)
 from memdecay.cli.config_file import ConfigOption
 from memdecay.cli.console import output_console, progress_bar
 from memdecay.cli.options import DeviceOption, DtypeOption, ModelOption, option_errors
@@ -21,18 +26,25 @@ from memdecay.cli.quality_traces import quality_trace, select_traces
 from memdecay.cli.tagger import BY_CLASSIFIER, BY_RULES, RegionsOption, load_regions
 from memdecay.runtime.bench.caches.headwise_methods import HEADWISE
 from memdecay.runtime.bench.caches.make import Contestants
-from memdecay.runtime.bench.caches.variants import MODIFIERS, TAG_SOURCES, parse_variant
+from memdecay.runtime.bench.caches.variants import (
+    BASELINES,
+    MODIFIERS,
+    TAG_SOURCES,
+    Variant,
+    parse_variant,
+)
 from memdecay.runtime.bench.quality.case import QualityCase, prepare_case
 from memdecay.runtime.bench.quality.config import QualityConfig
 from memdecay.runtime.bench.quality.run import Places, QualityBenchmark
 from memdecay.runtime.bench.report.write import quality_table, write_report
-from memdecay.runtime.config import PACKAGED
+from memdecay.runtime.config import PACKAGED, CacheConfig
 from memdecay.runtime.policies import POLICIES
 from memdecay.runtime.rule_tagger import RuleTagger
 from memdecay.runtime.tagger import RegionTagger
 from memdecay.runtime.tagging import SessionTagger
 
 _DEFAULTS = QualityConfig()
+_OURS = ("region", "memdecay")
 _MAX_CHARACTERS_PER_TOKEN = 16
 EPILOG = f"""
 A policy is {", ".join(POLICIES)}; or, for comparison only, {", ".join(HEADWISE)}, where each layer
@@ -57,8 +69,13 @@ def quality(
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder for rows, tables and plots.")],
     policies: Annotated[
-        str, typer.Option("--policies", help="What to compare, separated by commas.")
-    ] = "window,streaming,h2o,tova,snapkv,keydiff,knorm,selective,region,memdecay",
+        str | None,
+        typer.Option(
+            "--policies",
+            help="What to compare, separated by commas; if not given, "
+            f"{', '.join((*BASELINES, *_OURS))}, without learned where there is no foresight head.",
+        ),
+    ] = None,
     budgets: Annotated[
         str, typer.Option("--budgets", help="Shares of the full cache's bytes, with commas.")
     ] = "0.125,0.25,0.5",
@@ -167,7 +184,7 @@ def quality(
     compared with those of a full cache. A killed run goes on where it was when the same command is
     given again.
     """
-    variants = [parse_variant(name) for name in _split(policies, "--policies")]
+    variants = _variants(policies, foresight, model)
     shares = _shares(budgets)
     with option_errors():
         quality_config = QualityConfig(
@@ -206,6 +223,21 @@ def quality(
     console = output_console()
     console.print(quality_table(rows, variants))
     console.print(f"Report: {report}")
+
+
+def _variants(policies: str | None, foresight: str, model: str) -> list[Variant]:
+    """Read what is compared, and refuse what can't be had before the model is loaded."""
+    if policies is None:
+        has_head = find_foresight(foresight, model) is not None
+        names = [name for name in BASELINES if has_head or name != "learned"] + [*_OURS]
+    else:
+        names = _split(policies, "--policies")
+    variants = [parse_variant(name) for name in names]
+    for variant in variants:
+        if not variant.is_headwise:
+            room = CacheConfig(budget_tokens=1024, policy=variant.policy)
+            check_policy(variant.configure(room), foresight, model)
+    return variants
 
 
 def _split(names: str, option: str) -> list[str]:

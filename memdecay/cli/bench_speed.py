@@ -28,7 +28,8 @@ from memdecay.runtime.bench.speed.report import (
     write_speed_results,
 )
 from memdecay.runtime.bench.speed.run import SpeedBenchmark
-from memdecay.runtime.bench.speed.stand_ins import random_classifier, random_llm
+from memdecay.runtime.bench.speed.stand_ins import random_classifier, random_head, random_llm
+from memdecay.runtime.foresight.packaged import packaged_head
 from memdecay.runtime.policies import POLICIES
 from memdecay.runtime.tagger import RegionTagger
 
@@ -123,8 +124,10 @@ def speed(
         llm = load_llm(model, dtype, device)
     else:
         llm = random_llm(random_weights, dtype, device)
+    # Where none is packaged, one with random weights costs the same, as with the classifier.
+    head = packaged_head(llm.name) or random_head(llm)
     with _tagger(classifier, llm, variants) as tagger, _memory_errors(llm):
-        benchmark = SpeedBenchmark(Lineup(llm, variants, speed_config, tagger))
+        benchmark = SpeedBenchmark(Lineup(llm, variants, speed_config, tagger, head))
         with progress_bar(f"{1 + len(variants)} caches", "tokens") as progress:
             rows = benchmark.run(
                 progress, lambda rows: write_speed_results(out, rows, speed_config, llm)

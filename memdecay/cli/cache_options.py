@@ -15,6 +15,7 @@ from memdecay.runtime.config import PACKAGED, CacheConfig
 from memdecay.runtime.foresight.head import ForesightHead
 from memdecay.runtime.foresight.head_file import load_head
 from memdecay.runtime.foresight.packaged import packaged_head
+from memdecay.runtime.policies import make_policy
 
 NO_FORESIGHT = "none"
 _PANEL = "Cache"
@@ -52,27 +53,56 @@ ForesightOption = Annotated[
         "--foresight",
         help="What foresees a token's use from its keys and values: "
         f"[bold]{PACKAGED}[/bold] for the head that comes with the embedded model, a file of "
-        f"`memdecay foresee`, or [bold]{NO_FORESIGHT}[/bold] to go by attention alone.",
+        f"`memdecay foresee`, or [bold]{NO_FORESIGHT}[/bold] to go by attention alone, which "
+        "the policy learned can't do.",
         rich_help_panel=_PANEL,
     ),
 ]
+
+
+def find_foresight(choice: str, model: str) -> ForesightHead | None:
+    """Return the head that was chosen, None for none, before the language model is loaded.
+
+    Args:
+        choice: `PACKAGED`, `NO_FORESIGHT` or a file, which may be for another model.
+        model: The language model's name.
+
+    Raises:
+        ArtifactError: The file is no head.
+    """
+    if choice == NO_FORESIGHT:
+        return None
+    return packaged_head(model) if choice == PACKAGED else load_head(Path(choice))
+
+
+def check_policy(config: CacheConfig, choice: str, model: str) -> None:
+    """Refuse a policy that can't be had, before the language model is loaded.
+
+    Args:
+        config: Names the policy.
+        choice: See `find_foresight`.
+        model: The language model's name.
+
+    Raises:
+        ArtifactError: The file is no head.
+        ConfigError: The policy is unknown, or needs a foresight head that is not there.
+    """
+    make_policy(replace(config, foresight=find_foresight(choice, model)))
 
 
 def load_foresight(choice: str, llm: LanguageModel) -> ForesightHead | None:
     """Return the head that was chosen, None for none.
 
     Args:
-        choice: `PACKAGED`, `NO_FORESIGHT` or a file.
+        choice: See `find_foresight`.
         llm: The language model.
 
     Raises:
         ArtifactError: The file is no head, or one for another language model.
     """
-    if choice == NO_FORESIGHT:
-        return None
-    if choice == PACKAGED:
-        return packaged_head(llm)
-    head = load_head(Path(choice))
+    head = find_foresight(choice, llm.name)
+    if head is None or choice == PACKAGED:
+        return head
     if head.model != llm_fingerprint(llm.model):
         raise ArtifactError(
             f"{choice} was made for another language model than {llm.name}; make one with "

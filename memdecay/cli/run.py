@@ -22,6 +22,7 @@ from memdecay.cli.cache_options import (
     ForesightOption,
     LateTaggingOption,
     PackAheadOption,
+    check_policy,
     load_foresight,
     with_cache_options,
 )
@@ -192,6 +193,7 @@ def run(
         cache_config = with_cache_options(cache_config, block_tokens, late_tagging, pack_ahead)
         cache_config = apply_regions(cache_config, region_settings)
         answering = _Answering(max_new_tokens, SamplingConfig(temperature, seed=seed))
+    check_policy(cache_config, foresight, model)
     # A session may take an hour: what comes after it is checked before it.
     if picture is not None:
         check_picture(picture)

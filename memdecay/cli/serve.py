@@ -23,6 +23,7 @@ from memdecay.cli.cache_options import (
     ForesightOption,
     LateTaggingOption,
     PackAheadOption,
+    check_policy,
     load_foresight,
     with_cache_options,
 )
@@ -230,6 +231,7 @@ def serve(
             default_max_tokens=max_tokens,
             shared_prompts=_shared_prompts(system, prompts),
         )
+    check_policy(engine_config.cache, foresight, model)
     # Imported here: the packages of the extra may be missing.
     from memdecay.serving.api.app import create_app
     from memdecay.serving.api.server import listen, serve_until_stopped, url_of

@@ -52,7 +52,7 @@ class DecayCache(FadingCache):
 
     Raises:
         ModelError: The model has no full-attention layers, or layers of another kind.
-        ConfigError: The policy is unknown.
+        ConfigError: The policy is unknown, or needs a foresight head that is not there.
     """
 
     _fates: Fates | None

@@ -170,9 +170,9 @@ class CacheConfig:
         regions: What each region weighs, its floor and cap where tokens fade, and its floor of
             precision. Its table plays no part here: scores and decay come with the tags. Set it
             by `with_regions`, which brings the other fields in line.
-        foresight: Foresees a token's use from its keys and values, for the policy ``memdecay``;
-            ``packaged`` takes the head that comes with the package, where there is one for the
-            model, and None goes by attention alone.
+        foresight: Foresees a token's use from its keys and values, for the policies ``memdecay``
+            and ``learned``; ``packaged`` takes the head that comes with the package, where there
+            is one for the model, and None goes by attention alone, which ``learned`` can't.
     """
 
     budget_tokens: int

@@ -20,7 +20,7 @@ def make_cache(llm: LanguageModel, config: CacheConfig, tagger: SessionTagger | 
     Raises:
         ArtifactError: The classifier was trained on another language model.
         ModelError: The model has layers that the cache does not know.
-        ConfigError: The policy is unknown.
+        ConfigError: The policy is unknown, or needs a foresight head that is not there.
     """
     frequencies = RotaryFrequencies.of(find_decoder(llm.model))
     if tagger is not None:
@@ -32,7 +32,9 @@ def make_cache(llm: LanguageModel, config: CacheConfig, tagger: SessionTagger | 
 
 def with_head(config: CacheConfig, llm: LanguageModel) -> CacheConfig:
     """Put the packaged foresight head in where the configuration leaves it to the package."""
-    return replace(config, foresight=packaged_head(llm)) if config.foresight == PACKAGED else config
+    if config.foresight != PACKAGED:
+        return config
+    return replace(config, foresight=packaged_head(llm.name))
 
 
 def chunk_within_budget(chunk_tokens: int, cache: DecayCache) -> int:

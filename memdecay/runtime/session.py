@@ -77,7 +77,7 @@ class Session:
         ValueError: ``chunk_tokens`` is below 1.
         ArtifactError: The classifier was trained on another language model.
         ModelError: The model has layers that the cache does not know.
-        ConfigError: The policy is unknown.
+        ConfigError: The policy is unknown, or needs a foresight head that is not there.
     """
 
     def __init__(

@@ -83,3 +83,65 @@ def test_too_little_to_learn_from_is_one_sentence(
     assert message in outcome.error
     assert "Traceback" not in outcome.error
     assert not (tmp_path / "h.json").exists()
+
+
+def test_learned_runs_with_a_head(
+    command: RunCommand, tiny_model: Path, labelled: Path, head_file: Path, tmp_path: Path
+) -> None:
+    run = command(
+        "run", "--trace", labelled, "--model", tiny_model, "--policy", "learned", "--budget", 160,
+        "--foresight", head_file, "--max-new-tokens", 2, "--json", tmp_path / "stats.json",
+    )  # fmt: skip
+    assert run.exit_code == 0, run.err
+    stats = json.loads((tmp_path / "stats.json").read_text())
+    assert stats["tokens_kept"] <= 160 < stats["tokens_seen"]
+
+
+@pytest.mark.parametrize("arguments", [(), ("--foresight", "none")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        ("run", "--policy", "learned"),
+        ("serve", "--policy", "learned"),
+        ("bench", "quality", "--policies", "tova,learned", "--traces", "x", "--out", "y"),
+    ],
+)
+def test_learned_without_a_head_is_refused_before_the_model_is_loaded(
+    name: tuple[str, ...], arguments: tuple[str, ...], tmp_path: Path, command: RunCommand
+) -> None:
+    # There is no such model: loading it would be the mistake that is told.
+    outcome = command(*name, "--model", tmp_path / "none", *arguments)
+    assert outcome.exit_code == 2
+    assert "the policy 'learned' needs a foresight head" in outcome.error
+    assert "make one with `memdecay foresee`" in outcome.error
+    assert "Traceback" not in outcome.error
+
+
+def test_a_modifier_that_takes_the_head_away_is_refused(
+    command: RunCommand, tiny_model: Path, labelled: Path, head_file: Path, tmp_path: Path
+) -> None:
+    outcome = command(
+        "bench", "quality", "--traces", labelled, "--model", tiny_model, "--limit", 1,
+        "--policies", "learned+no-foresight", "--min-tokens", 250, "--foresight", head_file,
+        "--out", tmp_path / "bench",
+    )  # fmt: skip
+    assert outcome.exit_code == 2
+    assert "needs a foresight head" in outcome.error
+
+
+@pytest.mark.parametrize("has_head", [True, False])
+def test_the_bench_compares_with_learned_unless_there_is_no_head(
+    has_head: bool, command: RunCommand, tiny_model: Path, labelled: Path, head_file: Path,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    head = ("--foresight", head_file) if has_head else ()
+    result = command(
+        "bench", "quality", "--traces", labelled, "--model", tiny_model, "--limit", 1,
+        "--budgets", 0.8, "--min-tokens", 250, "--max-scored", 16, "--probes", 0,
+        "--continuation", 0, *head, "--out", tmp_path / "bench",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.err
+    rows = json.loads((tmp_path / "bench" / "results.json").read_text())
+    names = {row["policy"] for row in rows}
+    assert ("learned" in names) == has_head
+    assert {"tova", "keydiff", "memdecay"} <= names

@@ -14,6 +14,7 @@ from memdecay.runtime.metadata import Slots
 from memdecay.runtime.policies import POLICIES, Blend, MemdecayPolicy, make_policy
 from memdecay.runtime.policies.selective import SelectivePolicy
 from memdecay.runtime.policies.snapkv import SnapKvPolicy
+from tests.tiny import tiny_head
 
 
 def slots_with(attention: list[float], *, num_pads: int = 0) -> Slots:
@@ -33,7 +34,8 @@ def random_keys(num_kept: int, *, num_layers: int = 3) -> tuple[torch.Tensor, ..
 def test_scores_have_the_shape_of_the_slots_and_no_nan(name: str) -> None:
     slots = slots_with([math.nan, 0.0, 0.5, math.nan])
 
-    scores = make_policy(CacheConfig(1024, policy=name)).score(slots, random_keys(4))
+    config = CacheConfig(1024, policy=name, foresight=tiny_head(12))
+    scores = make_policy(config).score(slots, random_keys(4))
 
     assert scores.shape == (1, 4)
     assert not scores.isnan().any()

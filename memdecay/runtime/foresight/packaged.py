@@ -5,19 +5,21 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.pretrained import pretrained_folder
 from memdecay.runtime.foresight.head import ForesightHead
 from memdecay.runtime.foresight.head_file import FORESIGHT_FILE, load_head
 
 
-def packaged_head(llm: LanguageModel) -> ForesightHead | None:
+def packaged_head(model: str) -> ForesightHead | None:
     """Return the packaged head for a language model, None if there is none.
+
+    Args:
+        model: The name that it was or will be asked for by.
 
     Raises:
         ArtifactError: The installation is damaged.
     """
-    folder = pretrained_folder(llm.name)
+    folder = pretrained_folder(model)
     return None if folder is None else _loaded(folder / FORESIGHT_FILE)
 
 

@@ -1,4 +1,4 @@
-"""The observed attention of a row's tokens, made comparable and smoothed."""
+"""The attention of a row's tokens, made comparable and smoothed, and what is foreseen of it."""
 
 from __future__ import annotations
 
@@ -32,3 +32,19 @@ def pool(attention: Tensor, width: int, *, counts_edges: bool = False) -> Tensor
     return torch.nn.functional.avg_pool1d(
         attention.unsqueeze(1), width, stride=1, padding=width // 2, count_include_pad=counts_edges
     ).squeeze(1)
+
+
+def log_expected_use(slots: Slots, attention: Tensor, floor: float, exponent: float) -> Tensor:
+    """Put together what is known of the tokens' use and what is foreseen of it.
+
+    Args:
+        slots: The kept tokens.
+        attention: Relative attention so far, shape ``(batch, kept)``, float, 0 or above.
+        floor: Added to it, above 0.
+        exponent: What the attention so far weighs.
+
+    Returns:
+        ``exponent * log(floor + attention) + foresight``, shape ``(batch, kept)``; the foresight
+        of tokens at which no head has looked is 0.
+    """
+    return exponent * torch.log(floor + attention) + slots.foresight.nan_to_num(nan=0.0)

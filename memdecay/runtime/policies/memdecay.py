@@ -9,7 +9,7 @@ from torch import Tensor
 
 from memdecay.runtime.config import CacheConfig, FeedbackConfig
 from memdecay.runtime.metadata import Slots
-from memdecay.runtime.policies.attention import pool, relative_attention
+from memdecay.runtime.policies.attention import log_expected_use, pool, relative_attention
 from memdecay.runtime.policies.base import AS_CONFIGURED, Observation
 from memdecay.runtime.scoring import adapted_decay, log_decayed_score, visited_decay
 
@@ -63,10 +63,10 @@ class MemdecayPolicy:
             feedback.rate_strength,
         )
         prior = log_decayed_score(slots.importance, decay, slots.ages)
-        known = torch.log(feedback.attention_floor + attention)
-        foreseen = slots.foresight.nan_to_num(nan=0.0)
+        floor = feedback.attention_floor
+        use = log_expected_use(slots, attention, floor, self.attention_weight)
         weight = torch.where(slots.is_template, self.template_weight, slots.region_weight)
-        return self.attention_weight * known + foreseen + feedback.prior_weight * prior + weight
+        return use + feedback.prior_weight * prior + weight
 
     @classmethod
     def of(cls, config: CacheConfig) -> MemdecayPolicy:

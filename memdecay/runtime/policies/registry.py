@@ -10,6 +10,7 @@ from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.policies.base import EvictionPolicy
 from memdecay.runtime.policies.h2o import H2oPolicy
 from memdecay.runtime.policies.keys import KeyPolicy, key_difference, negative_key_norm
+from memdecay.runtime.policies.learned import LearnedPolicy
 from memdecay.runtime.policies.memdecay import MemdecayPolicy
 from memdecay.runtime.policies.recency import NewestStay
 from memdecay.runtime.policies.region import RegionPolicy
@@ -28,6 +29,7 @@ POLICIES: Mapping[str, Callable[[CacheConfig], EvictionPolicy]] = MappingProxyTy
         "keydiff": lambda _: KeyPolicy(key_difference),
         "knorm": lambda _: KeyPolicy(negative_key_norm),
         "selective": lambda _: SelectivePolicy(),
+        "learned": LearnedPolicy.of,
         "region": lambda _: RegionPolicy(),
         "memdecay": MemdecayPolicy.of,
     }
@@ -36,8 +38,8 @@ POLICIES: Mapping[str, Callable[[CacheConfig], EvictionPolicy]] = MappingProxyTy
 
 ``full`` keeps everything, ``window`` the newest tokens, ``streaming`` sinks and the newest. From
 the literature: ``h2o``, ``tova`` and ``snapkv`` go by attention, ``keydiff`` and ``knorm`` by the
-keys, ``selective`` by a threshold on attention. ``region`` follows the region formula, ``memdecay``
-adds attention to it.
+keys, ``selective`` by a threshold on attention. ``learned`` goes by what a foresight head expects,
+``region`` follows the region formula, ``memdecay`` adds attention and foresight to it.
 """
 
 
@@ -45,7 +47,7 @@ def make_policy(config: CacheConfig) -> EvictionPolicy:
     """Build the policy that a configuration names.
 
     Raises:
-        ConfigError: No policy has this name.
+        ConfigError: No policy has this name, or it needs a foresight head that is not there.
     """
     try:
         return POLICIES[config.policy](config)

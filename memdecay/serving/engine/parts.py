@@ -89,7 +89,8 @@ def make_parts(
         TypeError: The tagger is none whose tags can be saved.
         ArtifactError: The classifier was trained on another language model.
         ModelError: The model has layers that the cache does not know.
-        ConfigError: The policy is unknown, or the KV memory holds not one session.
+        ConfigError: The policy is unknown or lacks its foresight head, or the KV memory holds not
+            one session.
         StorageError: The folder of sessions can't be made, or another server uses it.
     """
     # A tagger whose tags can't be saved with a session would forget them when it is moved.

@@ -59,6 +59,7 @@ def test_variants_are_read() -> None:
     assert not config.attention_feedback
     assert parse_variant("snapkv-per-head").is_headwise
     assert parse_variant("snapkv").is_baseline
+    assert parse_variant("learned").is_baseline
     assert not parse_variant("region").is_baseline
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +11,25 @@ import pytest
 from memdecay.classifier.errors import BudgetError, ConfigError
 from memdecay.runtime.bench.caches.headwise_methods import HEADWISE
 from memdecay.runtime.bench.caches.make import Contestants
-from memdecay.runtime.bench.caches.variants import Variant, parse_variant
+from memdecay.runtime.bench.caches.variants import BASELINES, Variant, parse_variant
 from memdecay.runtime.bench.quality import run as run_module
 from memdecay.runtime.bench.quality.case import QualityCase
 from memdecay.runtime.bench.quality.reference import Reference
 from memdecay.runtime.bench.quality.row import QualityRow
 from memdecay.runtime.bench.quality.run import Places, QualityBenchmark
+from memdecay.runtime.bench.report.table import ResultTable
 from memdecay.runtime.policies import POLICIES
 from memdecay.runtime.rule_tagger import RuleTagger
 from tests.runtime.bench.traces import SMALL, case, language_model
+from tests.tiny import tiny_head
 
 EVERYTHING = (*POLICIES, *HEADWISE, "memdecay@rules", "memdecay@gold", "memdecay@none+no-caps")
 
 
 def benchmark(folder: Path, **options: Any) -> QualityBenchmark:
-    contestants = Contestants(language_model(), SMALL, {"rules": RuleTagger()})
+    contestants = Contestants(
+        language_model(), SMALL, {"rules": RuleTagger()}, foresight=tiny_head(2 * 2 * 2)
+    )
     return QualityBenchmark(contestants, Places(folder, folder / "references"), **options)
 
 
@@ -35,7 +40,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[QualityRow]:
     return benchmark(folder).run([case(is_labelled=True)], variants, [0.2, 1.0])
 
 
-@pytest.mark.parametrize("policy", ["full", "window", "tova@rules", "snapkv-per-head"])
+@pytest.mark.parametrize("policy", ["full", "window", "tova@rules", "learned", "snapkv-per-head"])
 def test_what_knows_no_regions_gets_no_tags_and_keeps_its_rows_whoever_tags(policy: str) -> None:
     contestants = Contestants(language_model(), SMALL, {}, default_tags="classifier")
     assert contestants.tags_of(parse_variant(policy)) == "none"
@@ -153,6 +158,40 @@ def test_missing_tags_are_refused_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="takes its regions from labels"):
         benchmark(tmp_path).run([case(4)], [parse_variant("memdecay@gold")], [0.5])
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["learned", "learned+no-foresight"])
+def test_learned_without_a_head_is_refused_before_any_work(tmp_path: Path, name: str) -> None:
+    head = tiny_head(2 * 2 * 2) if "+" in name else None
+    contestants = Contestants(language_model(), SMALL, foresight=head)
+    places = Places(tmp_path, tmp_path / "references")
+    with pytest.raises(ConfigError, match="make one with `memdecay foresee`"):
+        QualityBenchmark(contestants, places).run([case(4)], [parse_variant(name)], [0.5])
+    assert not list(tmp_path.iterdir())
+
+
+def test_of_the_baselines_only_learned_is_given_the_head() -> None:
+    contestants = Contestants(language_model(), SMALL, foresight=tiny_head(2 * 2 * 2))
+
+    def has_head(name: str) -> bool:
+        return contestants.cache_config(parse_variant(name), 0.5, 1000).foresight is not None
+
+    assert [name for name in BASELINES if has_head(name)] == ["learned"]
+    assert has_head("memdecay")
+    assert not any(map(has_head, HEADWISE))
+
+
+def test_the_best_baseline_is_whichever_only_evicts_with_the_least_divergence(
+    rows: list[QualityRow],
+) -> None:
+    def with_kl(kls: dict[str, float]) -> ResultTable:
+        found = [replace(find(rows, name, 0.2), kl=kl) for name, kl in kls.items()]
+        return ResultTable(found, [parse_variant(name) for name in kls])
+
+    kls = {"tova": 0.3, "learned": 0.2, "region": 0.1, "memdecay": 0.01}
+    assert with_kl(kls).best_baseline(0.2) == "learned"
+    assert with_kl(kls).ratio("memdecay", "learned", 0.2).value == pytest.approx(0.05)
+    assert with_kl(kls | {"tova": 0.19}).best_baseline(0.2) == "tova"
 
 
 def test_budget_without_room_is_refused_before_any_work(tmp_path: Path) -> None:

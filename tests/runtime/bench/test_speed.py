@@ -20,7 +20,7 @@ from memdecay.runtime.bench.speed.contestants import BASELINE, Candidate, Lineup
 from memdecay.runtime.bench.speed.report import speed_table, write_speed_report
 from memdecay.runtime.bench.speed.row import CacheState, Measured, SpeedRow, make_row
 from memdecay.runtime.bench.speed.run import SpeedBenchmark
-from memdecay.runtime.bench.speed.stand_ins import random_classifier, random_llm
+from memdecay.runtime.bench.speed.stand_ins import random_classifier, random_head, random_llm
 from memdecay.runtime.bench.speed.timed import PARTS
 from memdecay.runtime.bench.speed.timing import PartTimers, device_clock
 from memdecay.runtime.tagger import RegionTagger
@@ -61,13 +61,13 @@ def tagger(llm: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Regi
 CONFIG = SpeedConfig(
     seen=(96, 160), budget=64, num_steps=8, block_steps=4, chunk_tokens=24, num_recent=12
 )
-NAMES = ("memdecay+no-fading", "memdecay", "streaming@none")
+NAMES = ("memdecay+no-fading", "memdecay", "streaming@none", "learned@none")
 
 
 @pytest.fixture(scope="module")
 def rows(llm: LanguageModel, tagger: RegionTagger) -> list[SpeedRow]:
     variants = tuple(parse_variant(name) for name in NAMES)
-    return SpeedBenchmark(Lineup(llm, variants, CONFIG, tagger), Ticks()).run()
+    return SpeedBenchmark(Lineup(llm, variants, CONFIG, tagger, random_head(llm)), Ticks()).run()
 
 
 def test_a_part_inside_another_counts_for_itself_alone() -> None:
@@ -184,6 +184,21 @@ def test_timed_caches_say_what_untimed_ones_say(llm: LanguageModel, tagger: Regi
         return torch.as_tensor(out.logits)
 
     torch.testing.assert_close(last_logits(True), last_logits(False), rtol=0, atol=0)
+
+
+def test_the_head_looks_at_tokens_where_a_policy_goes_by_it(
+    llm: LanguageModel, tagger: RegionTagger
+) -> None:
+    variants = tuple(parse_variant(name) for name in ("memdecay", "learned@none", "tova@none"))
+    lineup = Lineup(llm, variants, CONFIG, tagger, random_head(llm))
+    looked = []
+    for contestant in lineup.make(96, PartTimers(Ticks()))[1:]:
+        assert isinstance(contestant, Candidate)
+        with contestant.attached(), torch.inference_mode():
+            for chunk in (torch.arange(120).remainder(90)[None] + 3).split(20, dim=1):
+                llm.model(input_ids=chunk, cache=contestant.cache, use_cache=True)
+        looked.append(not contestant.cache.slots.foresight.isnan().all())
+    assert looked == [True, True, False]
 
 
 def test_progress_ends_at_its_total(llm: LanguageModel) -> None:

@@ -11,19 +11,12 @@ from memdecay.classifier.llm import LanguageModel
 from memdecay.runtime.attach import attach
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.config import PACKAGED, CacheConfig
-from memdecay.runtime.foresight.head import ForesightHead
 from memdecay.runtime.foresight.norms import log_norms
 from memdecay.runtime.preparation import make_cache, with_head
-from tests.tiny import tiny_language_model
+from tests.tiny import tiny_head, tiny_language_model
 
 NUM_NORMS = 2 * 4 * 2
-HEAD = ForesightHead(
-    "tiny",
-    mean=(0.0,) * NUM_NORMS,
-    scale=(1.0,) * NUM_NORMS,
-    weights=tuple(0.3 * (-1) ** index for index in range(NUM_NORMS)),
-    attention_weight=0.5,
-)
+HEAD = tiny_head(NUM_NORMS)
 CONFIG = CacheConfig(96, num_sinks=2, num_recent=16, foresight=HEAD)
 IDS = torch.randint(3, 384, (1, 240), generator=torch.Generator().manual_seed(0))
 

@@ -19,8 +19,11 @@ from memdecay.runtime.bench.quality.case import QualityCase
 from memdecay.runtime.bench.quality.config import QualityConfig
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.foresight.head import ForesightHead
+from memdecay.runtime.policies import make_policy
 from memdecay.runtime.preparation import make_cache
 from memdecay.runtime.tagging import Reading, SessionTagger, begin_tagging
+
+_ANY_BUDGET = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Contestants:
         taggers: Taggers by source of tags; those missing were not given.
         default_tags: The source for variants that name none.
         regions: Settings of the regions; None for the defaults.
-        foresight: Foresees tokens' use for the product's cache; None for nothing.
+        foresight: Foresees tokens' use for the product's cache and ``learned``; None for nothing.
     """
 
     llm: LanguageModel
@@ -53,8 +56,10 @@ class Contestants:
         """Refuse a variant for which something is missing.
 
         Raises:
-            ConfigError: It needs a tagger that was not given, or labels that a trace has not.
+            ConfigError: It needs a tagger or a foresight head that was not given, or labels that a
+                trace has not.
         """
+        make_policy(self._settled(variant, CacheConfig(_ANY_BUDGET, policy=_policy(variant))))
         source = self.tags_of(variant)
         if source == "gold":
             for case in cases:
@@ -75,9 +80,11 @@ class Contestants:
         Raises:
             BudgetError: The budget can't hold the protected tokens and a chunk.
         """
-        policy = "streaming" if variant.is_headwise else variant.policy
-        config = cache_config(policy, budget, num_tokens, self.config)
-        config = replace(config, foresight=None if variant.is_baseline else self.foresight)
+        config = cache_config(_policy(variant), budget, num_tokens, self.config)
+        return self._settled(variant, config)
+
+    def _settled(self, variant: Variant, config: CacheConfig) -> CacheConfig:
+        config = replace(config, foresight=self.foresight if variant.takes_foresight else None)
         if self.regions is not None and not variant.is_baseline:
             config = config.with_regions(self.regions)
         return variant.configure(config)
@@ -108,3 +115,8 @@ class Contestants:
             table = None if self.regions is None else self.regions.table
             return GoldTagger(case.regions, table)
         return self.taggers[source]
+
+
+def _policy(variant: Variant) -> str:
+    """Return the product's policy; per-head caches have a configuration but choose themselves."""
+    return "streaming" if variant.is_headwise else variant.policy

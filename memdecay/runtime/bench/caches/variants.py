@@ -14,7 +14,14 @@ from memdecay.runtime.policies import POLICIES
 
 TAG_SOURCES = ("none", "rules", "classifier", "gold")
 LITERATURE = ("window", "streaming", "h2o", "tova", "snapkv", "keydiff", "knorm", "selective")
-"""Policies of the product that the decaying cache is compared with."""
+"""Policies of the product that are methods from the literature."""
+
+BASELINES = (*LITERATURE, "learned")
+"""Policies of the product that the decaying cache is compared with: all only evict.
+
+``learned`` is its own foresight without regions, decay and fading, so that what is won by a
+distilled score alone counts against it, not for it.
+"""
 
 MODIFIERS: Mapping[str, Callable[[CacheConfig], CacheConfig]] = MappingProxyType(
     {
@@ -69,8 +76,13 @@ class Variant:
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it only evicts, by a method from the literature."""
-        return self.is_headwise or self.policy in LITERATURE
+        """Whether the decaying cache is compared with it: it only evicts and knows no regions."""
+        return self.is_headwise or self.policy in BASELINES
+
+    @property
+    def takes_foresight(self) -> bool:
+        """Whether its cache may be given a foresight head."""
+        return not (self.is_headwise or self.policy in LITERATURE)
 
     def configure(self, config: CacheConfig) -> CacheConfig:
         """Apply the modifiers."""

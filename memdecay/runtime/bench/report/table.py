@@ -53,7 +53,7 @@ class ResultTable:
         ]
 
     def best_baseline(self, budget: float, name: str = "kl") -> str | None:
-        """Return the evicting method from the literature with the least divergence.
+        """Return the baseline, which only evicts, with the least divergence.
 
         It is the one with the lowest geometric mean over all traces.
         """

@@ -91,10 +91,10 @@ def _head(table: ResultTable, config: QualityConfig, llm: LanguageModel) -> Iter
         f"assistant tokens a trace, none in its first {config.first_share:.1%}. The newest "
         f"{config.num_recent} tokens are protected in every policy, the first {config.num_sinks} "
         "in all but `window`. Means are over traces, in brackets 95 % bootstrap intervals over "
-        "traces; ratios are geometric means of paired ratios to the best method from the "
-        "literature that only evicts. Copied: tokens of spans of at least "
-        f"{config.copy_tokens} tokens whose newest copy is more than {config.copy_distance} tokens "
-        "back.\n"
+        "traces; ratios are geometric means of paired ratios to the best baseline, of the methods "
+        "from the literature and `learned`, which all only evict. Copied: tokens of spans of at "
+        f"least {config.copy_tokens} tokens whose newest copy is more than {config.copy_distance} "
+        "tokens back.\n"
     )
     full = [variant for variant in table.variants if variant.policy == "full"]
     for variant in full:

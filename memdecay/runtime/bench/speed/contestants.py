@@ -26,6 +26,7 @@ from memdecay.runtime.bench.speed.timed import (
 )
 from memdecay.runtime.bench.speed.timing import PartTimers
 from memdecay.runtime.config import CacheConfig
+from memdecay.runtime.foresight.head import ForesightHead
 from memdecay.runtime.forward_call import ForwardCall
 from memdecay.runtime.hooks import ForwardStates, attach_memory, describe_by_position
 from memdecay.runtime.precision.rotary import RotaryFrequencies
@@ -179,12 +180,14 @@ class Lineup:
         variants: What is compared with the baseline.
         config: The budget, protected tokens and storage.
         tagger: The classifier for variants with tags; None for none.
+        foresight: Foresees tokens' use for the policies that go by it; None for nothing.
     """
 
     llm: LanguageModel
     variants: tuple[Variant, ...]
     config: SpeedConfig
     tagger: RegionTagger | None
+    foresight: ForesightHead | None = None
 
     def cache_config(self, variant: Variant, seen: int) -> CacheConfig:
         """Return the configuration of a variant's cache for so many tokens seen.
@@ -198,6 +201,7 @@ class Lineup:
                 num_recent=self.config.num_recent,
                 policy=variant.policy,
                 storage_dtype=self.config.kv_dtype,
+                foresight=self.foresight if variant.takes_foresight else None,
             )
         )
 

@@ -1,4 +1,4 @@
-"""A model and a classifier with random weights, where only what they cost is asked for."""
+"""A model and heads with random weights, where only what they cost is asked for."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ from memdecay.classifier.llm import (
 from memdecay.classifier.network import NetworkConfig
 from memdecay.classifier.propagation import PropagationConfig
 from memdecay.classifier.regions import RegionTable
+from memdecay.runtime.foresight.head import ForesightHead
+from memdecay.runtime.layer import EvictingLayer
+from memdecay.runtime.layer_plan import make_layers
 
 
 def random_llm(config_path: Path, dtype: str = "auto", device: str = "auto") -> LanguageModel:
@@ -100,3 +103,20 @@ def random_classifier(llm: LanguageModel, folder: Path) -> ClassifierArtifact:
     sample = example_inputs(graph, 1, 16, torch.Generator().manual_seed(0))
     save_artifact(folder, graph, card, [sample])
     return load_artifact(folder)
+
+
+def random_head(llm: LanguageModel) -> ForesightHead:
+    """Return a foresight head with random weights; it costs what a fitted one costs."""
+    config = llm.model.config.get_text_config(decoder=True)
+    num_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    layers = make_layers(llm.model.config, lambda: EvictingLayer(1))
+    num_norms = 2 * int(num_heads) * sum(isinstance(layer, EvictingLayer) for layer in layers)
+    weights = torch.randn(num_norms, generator=torch.Generator().manual_seed(0)) / num_norms
+    return ForesightHead(
+        model=llm_fingerprint(llm.model),
+        mean=(0.0,) * num_norms,
+        scale=(1.0,) * num_norms,
+        weights=tuple(weights.tolist()),
+        attention_weight=0.5,
+        made_by="random weights",
+    )
