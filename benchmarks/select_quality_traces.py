@@ -6,8 +6,9 @@ r"""Choose the traces of the quality benchmark: the same ones each time it is ru
 Three lists of ids are written beside this file, for ``memdecay bench quality --select``:
 ``quality_traces.json`` (unlabelled files), ``quality_gold.json`` (labelled, for comparing where
 regions come from) and ``quality_fit.json`` (labelled, for fitting parameters; no task of the other
-two). A trace qualifies with 4,000 to 8,192 tokens and at least 150 of the assistant. Of each source
-at most a few are taken, each of another task, in the order of a hash of their ids.
+two). A trace qualifies with 4,000 to 8,192 tokens, for a fit with 3,000, and at least 150 of the
+assistant. Of each source at most a few are taken, each of another task, in the order of a hash of
+their ids.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from memdecay.classifier.tokenization import tokenize
 from memdecay.data.jsonl import read_traces
 from memdecay.data.trace import Trace
 
-MIN_TOKENS, MAX_TOKENS = 4000, 8192
+MIN_TOKENS, MIN_FIT_TOKENS, MAX_TOKENS = 4000, 3000, 8192
 MIN_ASSISTANT_TOKENS = 150
 _CHARACTERS = (8_000, 60_000)
 _ISSUE = re.compile(r"[\w.-]+?__[\w.-]+?-\d+")
@@ -49,7 +50,7 @@ def task_of(trace: Trace) -> str:
     return _TRIAL.sub("", trace.id) if _TRIAL.search(trace.id) else f"{trace.source}:{opening}"
 
 
-def qualifying(paths: Iterable[Path], tokenizer: Any) -> Iterator[Trace]:
+def qualifying(paths: Iterable[Path], tokenizer: Any, min_tokens: int) -> Iterator[Trace]:
     """Yield the traces of the right length."""
     for path in paths:
         for trace in read_traces(path):
@@ -58,7 +59,7 @@ def qualifying(paths: Iterable[Path], tokenizer: Any) -> Iterator[Trace]:
             messages = [message.to_openai() for message in trace.messages]
             tokens = tokenize(render(messages, tokenizer), tokenizer)
             num_written = int((tokens.role == role_code("assistant")).sum())
-            is_long_enough = MIN_TOKENS <= tokens.num_tokens <= MAX_TOKENS
+            is_long_enough = min_tokens <= tokens.num_tokens <= MAX_TOKENS
             if is_long_enough and num_written >= MIN_ASSISTANT_TOKENS:
                 yield trace
 
@@ -83,10 +84,11 @@ def main() -> None:
     parser.add_argument("--gold", type=Path, nargs="+", required=True)
     options = parser.parse_args()
     tokenizer = AutoTokenizer.from_pretrained(str(embedded_model_folder()))
-    plain = list(qualifying(sorted(options.traces), tokenizer))
-    gold = list(qualifying(sorted(options.gold), tokenizer))
+    plain = list(qualifying(sorted(options.traces), tokenizer, MIN_TOKENS))
+    gold = list(qualifying(sorted(options.gold), tokenizer, MIN_TOKENS))
+    fit = list(qualifying(sorted(options.gold), tokenizer, MIN_FIT_TOKENS))
     taken: set[str] = set()
-    for name, traces, per_source in (("traces", plain, 4), ("gold", gold, 2), ("fit", gold, 2)):
+    for name, traces, per_source in (("traces", plain, 4), ("gold", gold, 2), ("fit", fit, 3)):
         ids = choose(traces, per_source, taken)
         path = Path(__file__).parent / f"quality_{name}.json"
         write_text_atomically(path, json.dumps({"traces": ids}, indent=1) + "\n")

@@ -171,7 +171,6 @@ class _FullCache(DecayCache):
                 "values": torch.stack(
                     [layer.values[0].to("cpu", torch.float16) for layer in self.layers]
                 ),
-                "importance": slots.importance[0].cpu().clone(),
                 "region_probs": self._region_probs[: slots.num_kept].clone(),
                 "attention": slots.attention[0].cpu().clone(),
             }

@@ -6,6 +6,7 @@ import torch
 
 from memdecay.classifier.decoder import find_decoder
 from memdecay.classifier.llm import LanguageModel
+from memdecay.classifier.propagation import PropagationConfig, importance_of
 from memdecay.classifier.region_settings import RegionSettings
 from memdecay.classifier.tokenization import special_ids
 from memdecay.runtime.bench.caches.budget import cache_config
@@ -30,11 +31,15 @@ class SnapshotJudge:
     Args:
         llm: The language model.
         budget: Share of the past's bytes at full precision, above 0, at most 1.
+        propagation: How importance spreads; None for the default.
     """
 
-    def __init__(self, llm: LanguageModel, budget: float) -> None:
+    def __init__(
+        self, llm: LanguageModel, budget: float, propagation: PropagationConfig | None = None
+    ) -> None:
         self._llm = llm
         self._budget = budget
+        self._propagation = propagation or PropagationConfig()
         self._frequencies = RotaryFrequencies.of(find_decoder(llm.model))
         self._template_ids = special_ids(llm.tokenizer)
         self._call = ForwardCall.of(llm.model)
@@ -53,28 +58,23 @@ class SnapshotJudge:
         config = with_head(config, self._llm)
         return config if settings is None else config.with_regions(settings)
 
-    def judge(
-        self, snapshot: Snapshot, settings: RegionSettings | None, *, is_tagged: bool = True
-    ) -> float:
+    def judge(self, snapshot: Snapshot, settings: RegionSettings | None) -> float:
         """Return the mean divergence on what follows, nats a token.
 
         Args:
             snapshot: The moment.
-            settings: What the regions weigh; None for the defaults.
-            is_tagged: Whether tokens have regions at all.
+            settings: How the regions are scored; None for a cache without regions.
 
         Raises:
             BudgetError: The budget can't hold the protected tokens and a chunk.
         """
-        cache = self._faded(snapshot, settings, is_tagged=is_tagged)
+        cache = self._faded(snapshot, settings)
         next_ids = snapshot.input_ids[snapshot.num_past :].unsqueeze(0).to(self._llm.device)
         with torch.inference_mode():
             output = self._llm.model(input_ids=next_ids, **self._call.options(cache))
         return mean_divergence(snapshot, output.logits[0])
 
-    def _faded(
-        self, snapshot: Snapshot, settings: RegionSettings | None, *, is_tagged: bool
-    ) -> DecayCache:
+    def _faded(self, snapshot: Snapshot, settings: RegionSettings | None) -> DecayCache:
         llm = self._llm
         config = self.config(snapshot.num_past, settings)
         cache = DecayCache(
@@ -90,8 +90,11 @@ class SnapshotJudge:
             ):
                 # Not through the cache: it would warn of more tokens than the budget has room for.
                 layer.update(*(part[None].to(llm.device, llm.dtype) for part in (keys, values)))
-            if is_tagged:
-                cache.set_tags(0, snapshot.importance[None], snapshot.region_probs[None])
+            if settings is not None:
+                probs = snapshot.region_probs[None]
+                real = probs.new_ones(probs.shape[:2], dtype=torch.bool)
+                importance = importance_of(probs, real, settings.table, self._propagation)
+                cache.set_tags(0, importance, probs)
             cache.observe_attention(snapshot.attention[None].to(llm.device), 1.0)
             cache.mark_template(snapshot.input_ids[None, : snapshot.num_past])
         cache.make_room(1)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from memdecay import __version__
 from memdecay.classifier.fingerprint import llm_fingerprint
 from memdecay.classifier.llm import LanguageModel
+from memdecay.classifier.propagation import PropagationConfig
 from memdecay.classifier.region_settings import RegionSettings
 from memdecay.runtime.bench.quality.case import QualityCase
 from memdecay.runtime.bench.quality.config import QualityConfig
+from memdecay.runtime.foresight.packaged import packaged_head
 from memdecay.runtime.tagging import SessionTagger
 from memdecay.runtime.tuning.capture import Moment, choose_moments, snapshot_key, take_snapshot
 from memdecay.runtime.tuning.evaluate import SnapshotJudge
+from memdecay.runtime.tuning.evidence import Evidence, read_evidence
+from memdecay.runtime.tuning.snapshot import Snapshot
 from memdecay.runtime.tuning.store import TuningStore
 
 OnProgress = Callable[[int, int], None]
@@ -66,6 +72,7 @@ class Tuning:
         config: Where snapshots are taken.
         tagger_of: Gives the tagger of a trace.
         identity: Names the source of the tags.
+        propagation: How importance spreads; None for the default.
     """
 
     llm: LanguageModel
@@ -73,6 +80,7 @@ class Tuning:
     config: MomentsConfig
     tagger_of: Callable[[QualityCase], SessionTagger]
     identity: str
+    propagation: PropagationConfig | None = None
 
     def gather(
         self, cases: Sequence[QualityCase], on_progress: OnProgress | None = None
@@ -108,6 +116,26 @@ class Tuning:
             self.store.save_snapshot(key, snapshot)
         return [(key, case.trace.id) for case, _, key in found]
 
+    def evidence(
+        self, keys: Sequence[str], on_progress: OnProgress | None = None
+    ) -> dict[str, Evidence]:
+        """Return what the tokens of snapshots are and what became of them, each read once.
+
+        Args:
+            keys: Snapshots that were gathered.
+            on_progress: Called with the snapshots that are done and those in all.
+
+        Raises:
+            ValueError: There is no such snapshot.
+            StorageError: The outcome could not be written.
+        """
+        found = {}
+        for number, key in enumerate(keys, start=1):
+            found[key] = self._evidence(key)
+            if on_progress:
+                on_progress(number, len(keys))
+        return found
+
     def judge(self, key: str, settings: RegionSettings | None) -> float:
         """Return the divergence at a snapshot that was gathered; None asks without regions.
 
@@ -115,19 +143,38 @@ class Tuning:
             ValueError: There is no such snapshot.
             StorageError: The answer could not be written.
         """
-        judge = SnapshotJudge(self.llm, self.config.budget)
-        snapshot = self.store.snapshot(key)
-        if snapshot is None:
-            raise ValueError(f"the snapshot {key} is missing or damaged; gather it again")
-        config = judge.config(snapshot.num_past, settings)
+        num_past = self.store.num_past(key)
+        if num_past is None:
+            raise ValueError(_missing(key))
+        config = self._judge.config(num_past, settings)
         table = None if settings is None else settings.table
         question = repr((__version__, key, config, table))
         known = self.store.judgement(question)
         if known is not None:
             return known
-        kl = judge.judge(snapshot, settings, is_tagged=settings is not None)
+        kl = self._judge.judge(self._snapshot(key), settings)
         self.store.save_judgement(question, kl)
         return kl
+
+    @cached_property
+    def _judge(self) -> SnapshotJudge:
+        return SnapshotJudge(self.llm, self.config.budget, self.propagation)
+
+    def _snapshot(self, key: str) -> Snapshot:
+        snapshot = self.store.snapshot(key)
+        if snapshot is None:
+            raise ValueError(_missing(key))
+        return snapshot
+
+    def _evidence(self, key: str) -> Evidence:
+        head = packaged_head(self.llm)
+        identity = repr((__version__, key, head, "evidence"))
+        evidence_key = hashlib.sha256(identity.encode()).hexdigest()[:20]
+        known = self.store.evidence(evidence_key)
+        if known is None:
+            known = read_evidence(self.llm, self._snapshot(key), head)
+            self.store.save_evidence(evidence_key, known)
+        return known
 
     def _moments(self, cases: Sequence[QualityCase]) -> list[tuple[QualityCase, Moment]]:
         config = self.config
@@ -143,3 +190,7 @@ class Tuning:
     def _key(self, case: QualityCase, moment: Moment) -> str:
         model = f"{llm_fingerprint(self.llm.model)} {self.llm.dtype}"
         return snapshot_key(case, moment, __version__, model, self.identity)
+
+
+def _missing(key: str) -> str:
+    return f"the snapshot {key} is missing or damaged; gather it again"

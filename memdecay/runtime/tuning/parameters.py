@@ -21,13 +21,16 @@ _MOST_WEIGHT = 4.0
 _MOST_PRIOR = 0.5
 
 
-def start() -> NDArray[np.float64]:
-    """Return the vector that weighs nothing and leaves the prior at its default."""
-    return np.zeros(NUM_PARAMETERS)
+def start(base: RegionSettings) -> NDArray[np.float64]:
+    """Return the vector that stands for the weights and the prior of some settings."""
+    prior = FeedbackConfig().prior_weight if base.prior_weight is None else base.prior_weight
+    weights = [*(base.weights[region] for region in FITTED_REGIONS), base.template_weight]
+    steps = (prior - FeedbackConfig().prior_weight) / _PRIOR_UNIT
+    return np.array([*(each - base.weights[Region.ORDINARY_CONTEXT] for each in weights), steps])
 
 
 def bounds() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the least and the largest value of each parameter."""
+    """Return the least and the largest value that a search gives each parameter."""
     default = FeedbackConfig().prior_weight
     low, high = np.full(NUM_PARAMETERS, -_MOST_WEIGHT), np.full(NUM_PARAMETERS, _MOST_WEIGHT)
     low[-1], high[-1] = -default / _PRIOR_UNIT, (_MOST_PRIOR - default) / _PRIOR_UNIT

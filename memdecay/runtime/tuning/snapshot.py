@@ -15,7 +15,6 @@ from memdecay.classifier.storage import storage_errors, write_atomically
 _COLUMNS = (
     "keys",
     "values",
-    "importance",
     "region_probs",
     "attention",
     "input_ids",
@@ -32,8 +31,7 @@ class Snapshot:
         trace: The trace's id.
         keys: Of all layers, ``(layers, heads, past, head_dim)``, float16.
         values: The same of the values.
-        importance: ``(past,)``, float32.
-        region_probs: ``(past, regions)``, float32.
+        region_probs: ``(past, regions)``, float32; what they are worth is the judged table's say.
         attention: Running average of the attention received, ``(past,)``, float32; NaN where it
             was never observed.
         input_ids: Tokens of the past and the next ones, ``(past + next,)``, int64.
@@ -45,7 +43,6 @@ class Snapshot:
     trace: str
     keys: Tensor
     values: Tensor
-    importance: Tensor
     region_probs: Tensor
     attention: Tensor
     input_ids: Tensor
@@ -82,6 +79,15 @@ def load_snapshot(path: Path) -> Snapshot | None:
     except (OSError, SafetensorError, KeyError):
         return None
     return Snapshot(trace=trace, **tensors)
+
+
+def read_num_past(path: Path) -> int | None:
+    """Return the tokens of a file's past; None if there is no file or it is damaged."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return int(file.get_slice("keys").get_shape()[2])
+    except (OSError, SafetensorError):
+        return None
 
 
 def mean_divergence(snapshot: Snapshot, logits: Tensor) -> float:

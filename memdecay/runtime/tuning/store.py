@@ -7,13 +7,19 @@ import json
 from pathlib import Path
 
 from memdecay.classifier.storage import write_text_atomically
-from memdecay.runtime.tuning.snapshot import Snapshot, load_snapshot, save_snapshot
+from memdecay.runtime.tuning.evidence import Evidence, load_evidence, save_evidence
+from memdecay.runtime.tuning.snapshot import (
+    Snapshot,
+    load_snapshot,
+    read_num_past,
+    save_snapshot,
+)
 
 _JUDGEMENTS = "judgements.json"
 
 
 class TuningStore:
-    """A folder of snapshots and of divergences.
+    """A folder of snapshots, of what they say of their tokens, and of divergences.
 
     Args:
         folder: Made where it is missing.
@@ -38,6 +44,22 @@ class TuningStore:
             StorageError: It could not be written.
         """
         save_snapshot(self._path(key), snapshot)
+
+    def num_past(self, key: str) -> int | None:
+        """Return the tokens before a snapshot's moment, without reading all of it."""
+        return read_num_past(self._path(key))
+
+    def evidence(self, key: str) -> Evidence | None:
+        """Return the evidence of this key; None if there is none or it is damaged."""
+        return load_evidence(self._path(key))
+
+    def save_evidence(self, key: str, evidence: Evidence) -> None:
+        """Keep evidence.
+
+        Raises:
+            StorageError: It could not be written.
+        """
+        save_evidence(self._path(key), evidence)
 
     def judgement(self, question: str) -> float | None:
         """Return what is known of a question; None if it was never answered."""

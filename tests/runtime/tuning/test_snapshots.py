@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,15 +15,25 @@ from memdecay.classifier.errors import BudgetError, ModelError
 from memdecay.classifier.features import role_code
 from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.region_settings import RegionSettings
-from memdecay.classifier.regions import Region
+from memdecay.classifier.regions import Region, RegionDecay, RegionTable
+from memdecay.classifier.tokenization import special_ids
 from memdecay.runtime.bench.quality.case import QualityCase, QualityTrace, prepare_case
 from memdecay.runtime.bench.quality.config import QualityConfig
+from memdecay.runtime.config import CacheConfig
+from memdecay.runtime.foresight.head import ForesightHead
+from memdecay.runtime.foresight.norms import log_norms
 from memdecay.runtime.rule_tagger import RuleTagger
 from memdecay.runtime.tuning.capture import choose_moments, take_snapshot
 from memdecay.runtime.tuning.evaluate import SnapshotJudge
+from memdecay.runtime.tuning.evidence import read_evidence
 from memdecay.runtime.tuning.gather import MomentsConfig, Tuning
 from memdecay.runtime.tuning.parameters import without_regions
-from memdecay.runtime.tuning.snapshot import Snapshot, load_snapshot, save_snapshot
+from memdecay.runtime.tuning.snapshot import (
+    Snapshot,
+    load_snapshot,
+    read_num_past,
+    save_snapshot,
+)
 from memdecay.runtime.tuning.store import TuningStore
 from tests.tiny import tiny_language_model
 
@@ -81,8 +92,8 @@ def test_a_snapshot_holds_the_whole_past(
 def test_a_budget_for_everything_costs_next_to_nothing(
     llm: LanguageModel, snapshot: Snapshot
 ) -> None:
-    tight = SnapshotJudge(llm, BUDGET).judge(snapshot, None, is_tagged=False)
-    ample = SnapshotJudge(llm, 1.0).judge(snapshot, None, is_tagged=False)
+    tight = SnapshotJudge(llm, BUDGET).judge(snapshot, None)
+    ample = SnapshotJudge(llm, 1.0).judge(snapshot, None)
 
     assert 0 <= ample < 0.2 * tight
     assert tight > 1e-4
@@ -92,13 +103,12 @@ def test_weights_change_the_divergence_and_settings_without_regions_do_not(
     llm: LanguageModel, snapshot: Snapshot
 ) -> None:
     judge = SnapshotJudge(llm, BUDGET)
-    none = judge.judge(snapshot, None, is_tagged=False)
+    none = judge.judge(snapshot, None)
     weights = tuple(8.0 if region is Region.SYSTEM_INSTRUCTION else 0.0 for region in Region)
 
     yielding = without_regions(RegionSettings())
-    as_none = replace(snapshot, importance=torch.ones_like(snapshot.importance))
 
-    assert judge.judge(as_none, yielding) == pytest.approx(none, rel=1e-3)
+    assert judge.judge(snapshot, yielding) == pytest.approx(none, rel=1e-6)
     assert judge.judge(snapshot, RegionSettings(weights=weights)) != pytest.approx(none, rel=1e-3)
     assert judge.judge(snapshot, RegionSettings(template_weight=9.0)) != pytest.approx(
         judge.judge(snapshot, RegionSettings()), rel=1e-3
@@ -114,7 +124,9 @@ def test_snapshots_come_back_from_disk(snapshot: Snapshot, tmp_path: Path) -> No
     assert found.trace == snapshot.trace
     assert torch.equal(found.keys, snapshot.keys)
     assert torch.equal(found.log_probs, snapshot.log_probs)
+    assert read_num_past(path) == snapshot.num_past
     assert load_snapshot(tmp_path / "none.safetensors") is None
+    assert read_num_past(tmp_path / "none.safetensors") is None
     path.write_bytes(path.read_bytes()[:100])
     assert load_snapshot(path) is None
 
@@ -139,6 +151,86 @@ def test_nothing_is_computed_twice(
     assert again.judge(key, RegionSettings()) == kl
     with pytest.raises(ValueError, match="the snapshot nokey is missing"):
         again.judge("nokey", None)
+
+
+def test_the_judged_table_scores_the_tokens(llm: LanguageModel, snapshot: Snapshot) -> None:
+    judge = SnapshotJudge(llm, BUDGET)
+    table = RegionTable(system_instruction=RegionDecay(500.0, 0.0))
+    other = judge.judge(snapshot, RegionSettings(table=table))
+    assert other != pytest.approx(judge.judge(snapshot, RegionSettings()), rel=1e-3)
+
+
+def test_evidence_is_the_attention_that_came_less_what_was_expected(
+    llm: LanguageModel, snapshot: Snapshot
+) -> None:
+    past, guards = snapshot.num_past, CacheConfig(snapshot.num_past)
+    chosen = slice(guards.num_sinks, past - guards.num_recent)
+    evidence = read_evidence(llm, snapshot, None)
+
+    model = llm.model
+    implementation = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    with torch.inference_mode():
+        output = model(snapshot.input_ids[None], output_attentions=True)
+    model.set_attn_implementation(implementation)
+    later = torch.stack([each[0, :, past:, :past] for each in output.attentions]).double()
+    use = later.square().mean(dim=(0, 1, 2)).sqrt().log()
+    relative = snapshot.attention / snapshot.attention.mean()
+    padded = torch.nn.functional.pad(relative, (2, 2))
+    counts = torch.nn.functional.pad(torch.ones_like(relative), (2, 2))
+    known = (padded.unfold(0, 5, 1).sum(1) / counts.unfold(0, 5, 1).sum(1) + 0.05).log()
+    left = (use - known)[chosen]
+
+    expected = (left - left.mean()).float()
+    # The snapshot's keys and values are rounded to 16 bits.
+    torch.testing.assert_close(torch.from_numpy(evidence.unexplained), expected, atol=1e-2, rtol=0)
+    assert expected.std() > 0.1
+    assert evidence.ages.tolist() == list(range(past - 1, -1, -1))[chosen]
+    torch.testing.assert_close(
+        torch.from_numpy(evidence.region_probs), snapshot.region_probs[chosen]
+    )
+    ids = snapshot.input_ids[:past][chosen].tolist()
+    assert evidence.is_template.tolist() == [id_ in special_ids(llm.tokenizer) for id_ in ids]
+    assert 0 < evidence.is_template.sum() < len(evidence)
+
+
+def test_a_foresight_head_takes_what_it_foresees_off(
+    llm: LanguageModel, snapshot: Snapshot
+) -> None:
+    num_norms = 2 * snapshot.keys.shape[0] * snapshot.keys.shape[1]
+    head = ForesightHead("m", (0.0,) * num_norms, (1.0,) * num_norms, (0.0,) * num_norms, 0.0)
+    no_attention = read_evidence(llm, snapshot, head)
+    bare = read_evidence(llm, snapshot, None)
+    # A head that weighs nothing expects the same of all tokens.
+    assert no_attention.unexplained.std() != pytest.approx(bare.unexplained.std(), rel=1e-2)
+    seeing = replace(head, weights=(0.1,) * num_norms, attention_weight=1.0)
+    layers = [
+        (keys[None].float(), values[None].float())
+        for keys, values in zip(snapshot.keys, snapshot.values, strict=True)
+    ]
+    foreseen = seeing.foresee(log_norms(layers)[0])[4 : 4 + len(bare)].numpy()
+    rest = bare.unexplained - foreseen
+    np.testing.assert_allclose(
+        read_evidence(llm, snapshot, seeing).unexplained, rest - rest.mean(), atol=1e-4
+    )
+
+
+def test_evidence_is_read_once(
+    llm: LanguageModel, case: QualityCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tuning() -> Tuning:
+        config = MomentsConfig(1, NEXT, BUDGET)
+        return Tuning(llm, TuningStore(tmp_path), config, lambda _: RuleTagger(), "rules")
+
+    calls: list[tuple[int, int]] = []
+    ((key, _),) = tuning().gather([case])
+    evidence = tuning().evidence([key], lambda *call: calls.append(call))
+    assert calls == [(1, 1)]
+    monkeypatch.setattr("memdecay.runtime.tuning.gather.read_evidence", None)
+    again = tuning().evidence([key])
+    np.testing.assert_array_equal(again[key].unexplained, evidence[key].unexplained)
+    with pytest.raises(ValueError, match="the snapshot nokey is missing"):
+        tuning().evidence(["nokey"])
 
 
 def test_damaged_judgements_are_forgotten(tmp_path: Path) -> None:
