@@ -25,7 +25,7 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
         "calibrate-decay": "Measure how fast each region fades, and write its score and decay.",
         "calibrate-regret": "Measure what a tagger's wrong regions cost, confusion by confusion.",
         "tag": "Show which region the classifier gives each stretch of a trace.",
-        "tune": "Fit how regions are scored, fade and weigh, and keep what helps on other traces.",
+        "tune": "Fit how regions are scored, how they fade and what they weigh.",
         "foresee": "Fit a head that foresees from a token's keys and values how much it will be "
         "attended to.",
         "bench": "Measure the cache: how far it strays from a full one, what it costs in time and "
