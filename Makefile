@@ -17,7 +17,7 @@ SYNTHETIC := 30
 # fold a source, at nearly three times the time.
 FOLDS ?= 7
 
-.PHONY: install install-dev demo gold pretrained foresight calibration-picture test check fix clean
+.PHONY: install install-dev demo gold pretrained foresight regions calibration-picture test check fix clean
 
 install: $(INSTALLED)
 
@@ -59,6 +59,18 @@ pretrained: $(INSTALLED)
 # The packaged foresight head; generated sessions need no labels.
 foresight: $(INSTALLED)
 	$(BIN)/memdecay foresee --synthetic 12 --out $(PRETRAINED)/foresight.json
+
+# The default scores and half-lives, from traces that no benchmark is run on, beginning with no
+# regions at all; then the packaged classifier with these scores in its graph. Weights are left
+# out: a cache without regions would have them too.
+regions: $(INSTALLED)
+	@test -f $(GOLD) || { echo "make regions needs the labelled traces $(GOLD), which are not part \
+	of the repository; with traces of your own: memdecay tune --traces FILE --out FILE"; exit 2; }
+	$(BIN)/memdecay tune --traces $(GOLD) --select benchmarks/quality_fit.json \
+		--classifier default --stages table --keep system_instruction \
+		--regions benchmarks/no_regions.toml --out runs/regions/regions.toml
+	cp runs/regions/regions.toml memdecay/classifier/regions.toml
+	$(BIN)/python -m memdecay.classifier.rescoring $(PRETRAINED)
 
 # The top of a calibration report, for the documentation; without the traces' text.
 calibration-picture: $(INSTALLED)

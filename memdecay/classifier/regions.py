@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from pathlib import Path
 
 from memdecay.classifier.plain_data import mapping, plain_value
 
@@ -73,25 +75,30 @@ class RegionDecay:
         return math.log(2) / self.decay if self.decay else math.inf
 
 
-def _half_life(tokens: float) -> float:
-    return math.log(2) / tokens
+def _shipped(region: Region) -> RegionDecay:
+    return RegionDecay(**_SHIPPED[region.label])
+
+
+SHIPPED_FILE = Path(__file__).with_name("regions.toml")
+"""The default table as `memdecay tune` wrote it, see the Makefile's ``regions``."""
+
+_SHIPPED = tomllib.loads(SHIPPED_FILE.read_text(encoding="utf-8"))["regions"]
 
 
 @dataclass(frozen=True, slots=True)
 class RegionTable:
     """Initial score and decay factor of every region.
 
-    The defaults are fitted to the attention that SmolLM2's tokens get on recorded agent runs, on
-    top of what foresight tells, see docs/regions.md: decisions are looked at much and for a while,
-    tool results as long as a run lasts, instructions little. These never fade nonetheless: little
-    attention is no leave to forget the task, and it costs next to nothing.
+    The defaults are those of `SHIPPED_FILE`: fitted to the attention that SmolLM2's tokens get on
+    recorded agent runs, on top of what foresight tells, see docs/regions.md. Instructions never
+    fade nonetheless: little attention is no leave to forget the task.
     """
 
-    system_instruction: RegionDecay = field(default=RegionDecay(1.6, 0.0))
-    key_decision: RegionDecay = field(default=RegionDecay(7.7, _half_life(1000)))
-    tool_summary: RegionDecay = field(default=RegionDecay(6.6, 0.0))
-    recent_dialogue: RegionDecay = field(default=RegionDecay(3.1, _half_life(7800)))
-    ordinary_context: RegionDecay = field(default=RegionDecay(1.0, _half_life(1300)))
+    system_instruction: RegionDecay = field(default=_shipped(Region.SYSTEM_INSTRUCTION))
+    key_decision: RegionDecay = field(default=_shipped(Region.KEY_DECISION))
+    tool_summary: RegionDecay = field(default=_shipped(Region.TOOL_SUMMARY))
+    recent_dialogue: RegionDecay = field(default=_shipped(Region.RECENT_DIALOGUE))
+    ordinary_context: RegionDecay = field(default=_shipped(Region.ORDINARY_CONTEXT))
 
     def __getitem__(self, region: Region) -> RegionDecay:
         """Return the row of a region."""
@@ -147,6 +154,6 @@ class RegionTable:
 
 _DEFAULT_TABLE = RegionTable()
 
-UNTAGGED_TABLE = RegionTable(ordinary_context=RegionDecay(1.0, _half_life(512)))
+UNTAGGED_TABLE = RegionTable(ordinary_context=RegionDecay(1.0, math.log(2) / 512))
 """For a cache whose tokens nobody tags: age alone tells them apart, and a shorter half-life serves
 best there: 0.82 and 0.87 of the KL with the default, an eighth of the bytes, two recorded runs."""

@@ -52,7 +52,7 @@ class TuneConfig:
     Attributes:
         stages: The stages, at least one.
         table: How the table is fitted; the regions that it keeps never fade in the settings that
-            the fit begins with either.
+            the fit begins with either, unless regions play no part there.
         weights: How the weights are searched for.
     """
 
@@ -114,7 +114,8 @@ def tune_regions(
         ValueError: There are too few groups, or none to fit the weights or to test them.
         TraceError: Too few tokens are ordinary context to fit a table.
     """
-    given = replace(given, table=never_fading(given.table, config.table.kept))
+    if given != without_regions(given):
+        given = replace(given, table=never_fading(given.table, config.table.kept))
     counted = _Counted(judge, _most_judgements(moments, config), on_progress)
     stages: list[StageFit] = []
     chosen = weights_base = given
@@ -147,6 +148,8 @@ def _fit_table_stage(
     groups = sorted({moment.group for moment in moments})
     if len(groups) < 2:
         raise ValueError(f"expected moments of two groups or more, got {len(groups)}")
+    # The same question is not asked twice where the given settings are no regions.
+    before = None if given == without_regions(given) else given
     results = []
     for group in groups:
         others = [moment for moment in moments if moment.group != group]
@@ -157,7 +160,7 @@ def _fit_table_stage(
                 moment.trace,
                 True,
                 judge(moment.key, None),
-                judge(moment.key, given),
+                judge(moment.key, before),
                 judge(moment.key, settings),
             )
             for moment in moments

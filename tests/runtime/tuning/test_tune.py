@@ -183,6 +183,21 @@ def test_each_question_is_asked_once_and_counted() -> None:
     assert all(done <= total for done, total in calls)
 
 
+def test_settings_without_regions_are_not_judged_beside_none() -> None:
+    asked: list[RegionSettings | None] = []
+
+    def judge(key: str, settings: RegionSettings | None) -> float:
+        asked.append(settings)
+        return judging(table=0.3)(key, settings)
+
+    nothing = without_regions(RegionSettings())
+    config = TuneConfig(frozenset({Stage.TABLE}), TableConfig(kept=frozenset({DECISION})))
+    fit = tune_regions(judge, EVIDENCE, MOMENTS, nothing, config)
+    assert nothing not in asked
+    assert fit.stages[0].ratio("kl_before").value == 1.0
+    assert fit.outcome is Outcome.FITTED
+
+
 def test_what_can_not_be_fitted_is_refused() -> None:
     with pytest.raises(ValueError, match="a stage or more of table, weights"):
         TuneConfig(frozenset())
