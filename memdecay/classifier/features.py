@@ -43,7 +43,7 @@ RULE_SCORES_COLUMN = len(_PLACE_NAMES) + RULE_SCORES_START
 POSITION_SCALES = (float(np.log1p(2**17)), float(np.log1p(2**14)), float(np.log1p(2**10)))
 """Divisors of the logarithms: 128k tokens, 16k tokens in a message and 1k messages map to 1."""
 
-FEATURE_FORMAT = 3
+FEATURE_FORMAT = 4
 """3 since the rules tell plain chats and logs of several agents apart."""
 
 

@@ -9,7 +9,7 @@ from memdecay.classifier.rules.conversation import Conversation, Speaker, Turn
 from memdecay.classifier.rules.parts import Part, PartKind
 from memdecay.classifier.rules.rule import Proposal
 
-MAX_BODY_CHARS = 700
+MAX_BODY_CHARS = 900
 HEAD_CHARS = 160
 
 

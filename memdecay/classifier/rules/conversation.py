@@ -269,7 +269,8 @@ _MARKED = re.compile(
     re.IGNORECASE,
 )
 _ADDRESSING = re.compile(
-    r"\b(?:I'm|I'd|I am|I want|I need|I have|I would|can you|could you|help me|our|my)\b|[我你您]",
+    r"\b(?:I'm|I'd|I am|I want|I need|I have|I would|can you|could you|help me|our|my)\b|"
+    r"[我你您请吗]|如何|什么",
     re.IGNORECASE,
 )
 

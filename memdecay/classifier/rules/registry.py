@@ -5,6 +5,7 @@ from __future__ import annotations
 from memdecay.classifier.rules import (
     calls,
     examples,
+    records,
     replies,
     results,
     reuse,
@@ -12,6 +13,7 @@ from memdecay.classifier.rules import (
     scaffold,
     status,
     thoughts,
+    values,
     verdicts,
 )
 from memdecay.classifier.rules.rule import Rule
@@ -39,7 +41,7 @@ DEFAULT_RULES: tuple[Rule, ...] = (
     Rule("closing_words", "words to the user after a call", replies.closing_words),
     Rule("short_results", "short results as a whole", results.short_results),
     Rule("result_bulk", "long results", results.result_bulk),
-    Rule("records", "records in JSON", results.records),
+    Rule("records", "records in JSON", records.records),
     Rule("result_heads", "how long results begin", results.result_heads),
     Rule("asked_terms", "pieces with the call's own words", results.asked_terms),
     Rule("logged_results", "results inside an agent's log", results.logged_results),
@@ -50,8 +52,11 @@ DEFAULT_RULES: tuple[Rule, ...] = (
     Rule("blobs", "encoded data, dumps of empty fields", scaffold.blobs),
     Rule("preamble", "tool output before anybody spoke", scaffold.preamble),
     Rule("verdicts", "verdicts, reflections, answers to prompts", verdicts.verdicts),
-    Rule("echoed_records", "records that a change returns", results.echoed_records),
+    Rule("echoed_records", "records that a change returns", records.echoed_records),
     Rule("state_rules", "what a scaffold demands now", scaffold.state_rules),
+    Rule("profiles", "records of a person", records.profiles),
+    Rule("unbroken_values", "results of few, very long words", values.unbroken_values),
+    Rule("computed_values", "what commands compute", values.computed_values),
     Rule("reused_values", "values that later calls quote", reuse.reused_values),
 )
 """Tried in this order; the order has no bearing on the outcome."""

@@ -8,29 +8,19 @@ from collections.abc import Iterator
 
 from memdecay.classifier.regions import Region
 from memdecay.classifier.rules.conversation import Conversation, Speaker, Turn
+from memdecay.classifier.rules.lengths import SHORT_RESULT_CHARS, body_chars, is_long
+from memdecay.classifier.rules.records import is_echo, is_profile, is_record
 from memdecay.classifier.rules.rule import Proposal
-from memdecay.classifier.rules.scaffold import boilerplate_chars
 
-SHORT_RESULT_CHARS = 260
 HEAD_CHARS = 220
-MAX_RECORD_CHARS = 1000
 
-_CHANGE = re.compile(
-    r"\"(?:\w+_)?(?:cancel|update|modify|return|exchange|book|create|delete|change|set|add|remove|"
-    r"refund|transfer|send|submit|pay|place|issue)(?:_\w+|[A-Z]\w*)?\"",
-    re.IGNORECASE,
-)
-_OUTCOME = re.compile(
-    r"status|error|success|message|result|confirm|refund|cancel|\"amount\": -|tracking|balance",
-    re.IGNORECASE,
-)
 _LOGGED = re.compile(
-    r"^[ \t]*observations?(?: \d+)?[ \t]*[:\uff1a].*?"
-    r"(?=^[ \t]*(?:thought|action|final answer|question|assistant|finish)(?: \d+)?(?:\.\d+)?"
-    r"[ \t]*[:\uff1a\[]|\Z)",
+    r"^[ \t]*(?:observations?|(?:function|tool) (?:output|result|response)s?)(?: \d+)?"
+    r"[ \t]*[:\uff1a].*?"
+    r"(?=^[ \t]*(?:thought|action|final answer|question|assistant|finish|(?:function|tool) name)"
+    r"(?: \d+)?(?:\.\d+)?[ \t]*[:\uff1a\[]|\Z)",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
-_RECORD = re.compile(r"\s*[\[{]\s*[\"{]")
 _TERM = re.compile(r"[A-Za-z_][\w-]{3,}|\d[\w.-]{2,}")
 _COMMON = frozenset(
     {"name", "arguments", "type", "function", "tool_call", "query", "input", "command", "text"}
@@ -52,38 +42,10 @@ def result_bulk(conversation: Conversation) -> Iterator[Proposal]:
     """Propose ordinary_context for long results, the surer the longer and the further in."""
     for turn in conversation.of(Speaker.RESULT):
         length = body_chars(turn)
-        if length <= SHORT_RESULT_CHARS or _RECORD.match(turn.text):
+        if length <= SHORT_RESULT_CHARS or is_record(turn):
             continue
         base = 0.1 if length < 600 else 0.3 if length < 1500 else 0.5 if length < 4000 else 0.7
         yield Proposal(turn.index, 0, len(turn.text), Region.ORDINARY_CONTEXT, base)
-
-
-def records(conversation: Conversation) -> Iterator[Proposal]:
-    """Propose tool_summary for a JSON record of moderate size: the call was made to find it.
-
-    A list of records, or one as long as a page, is ordinary_context: most of it was not asked for.
-    """
-    for turn in conversation.of(Speaker.RESULT):
-        length = len(turn.text)
-        if not _RECORD.match(turn.text) or length <= SHORT_RESULT_CHARS:
-            continue
-        is_long = length > MAX_RECORD_CHARS
-        region = Region.ORDINARY_CONTEXT if is_long else Region.TOOL_SUMMARY
-        yield Proposal(turn.index, 0, length, region, 0.5)
-
-
-def echoed_records(conversation: Conversation) -> Iterator[Proposal]:
-    """Propose ordinary_context for the record that a changing call returns, but for its status.
-
-    The caller knew the record; what it waits for is the outcome.
-    """
-    for turn in conversation.of(Speaker.RESULT):
-        if not _RECORD.match(turn.text) or not _CHANGE.search(turn.asked[:200]):
-            continue
-        for segment in turn.segments:
-            is_outcome = _OUTCOME.search(turn.segment_text(segment))
-            region = Region.TOOL_SUMMARY if is_outcome else Region.ORDINARY_CONTEXT
-            yield Proposal(turn.index, segment.start, segment.end, region, 0.6)
 
 
 def logged_results(conversation: Conversation) -> Iterator[Proposal]:
@@ -97,24 +59,17 @@ def logged_results(conversation: Conversation) -> Iterator[Proposal]:
                 yield Proposal(turn.index, head, end, Region.ORDINARY_CONTEXT, 1.8)
 
 
-def body_chars(turn: Turn) -> int:
-    """Return how many characters a result has without the scaffold's own lines."""
-    if len(turn.text) <= SHORT_RESULT_CHARS or len(turn.text) > 4 * SHORT_RESULT_CHARS:
-        return len(turn.text)
-    return len(turn.text) - boilerplate_chars(turn)
-
-
 def result_heads(conversation: Conversation) -> Iterator[Proposal]:
     """Propose tool_summary for the beginning of a long result."""
     for turn in conversation.of(Speaker.RESULT):
-        if len(turn.text) > SHORT_RESULT_CHARS:
+        if is_long(turn) and not is_echo(turn) and not is_profile(turn):
             yield Proposal(turn.index, 0, HEAD_CHARS, Region.TOOL_SUMMARY, 0.5)
 
 
 def asked_terms(conversation: Conversation) -> Iterator[Proposal]:
     """Propose tool_summary for the few pieces of a long result that hold the call's own words."""
     for turn in conversation.of(Speaker.RESULT):
-        if len(turn.text) <= SHORT_RESULT_CHARS or not turn.asked:
+        if not is_long(turn) or not turn.asked or is_echo(turn):
             continue
         asked = terms(turn.asked) - _COMMON
         if asked:

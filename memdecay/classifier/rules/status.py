@@ -24,6 +24,9 @@ _ERROR = re.compile(
     r"command not found|no such file|permission denied|cannot\b|could not\b|unable to",
     re.MULTILINE,
 )
+_FINDING = re.compile(
+    r"^[^\s:]+\.\w+:\d+:(?:\d+:)? (?:[a-z]{1,4}\d+|error|fatal|warning)\b", re.MULTILINE
+)
 _FRAME = re.compile(
     r"\s*(?:File \".*\", line \d+|at [\w.$<>]+\(|Traceback \(|~{2,}|\^+\s*$|-{10,}|={10,}|"
     r"(?:-{2,}>)?\s*\d+ +\w|\w+\.py:\d+: in )",
@@ -37,8 +40,9 @@ def status_lines(conversation: Conversation) -> Iterator[Proposal]:
 
 
 def error_lines(conversation: Conversation) -> Iterator[Proposal]:
-    """Propose tool_summary for error messages."""
+    """Propose tool_summary for error messages, surest of those that name a place in a file."""
     yield from _matching(conversation, _ERROR, Region.TOOL_SUMMARY, 0.6)
+    yield from _matching(conversation, _FINDING, Region.TOOL_SUMMARY, 1.0)
 
 
 def stack_frames(conversation: Conversation) -> Iterator[Proposal]:

@@ -13,6 +13,8 @@ from memdecay.classifier.rules.segments import Segment
 
 MIN_LONG_THOUGHT_CHARS = 250
 
+LONGEST_THOUGHT_CHARS = 2500
+
 MIN_DATA_SEGMENTS = 4
 
 _FRAME = re.compile(r"\s*(?:Traceback \(|File \".*\", line \d+|at [\w.$<>]+\()")
@@ -60,12 +62,16 @@ def decision_words(conversation: Conversation) -> Iterator[Proposal]:
 
 
 def retelling(conversation: Conversation) -> Iterator[Proposal]:
-    """Propose ordinary_context for sentences of a long thought that retell and choose nothing."""
+    """Propose ordinary_context for sentences of a long thought that retell and choose nothing.
+
+    In a very long one, which thinks aloud, for all that choose nothing.
+    """
     for turn, segment, text in _prose_segments(conversation):
         is_last = segment.end >= len(turn.text)
         if len(turn.text) < MIN_LONG_THOUGHT_CHARS or is_last:
             continue
-        is_retold = _RETELLING.match(text) and not _CHOICE.search(text)
+        is_aloud = len(turn.text) > LONGEST_THOUGHT_CHARS or _RETELLING.match(text)
+        is_retold = is_aloud and not _CHOICE.search(text)
         if is_retold or _QUOTATION.match(text):
             yield Proposal(turn.index, segment.start, segment.end, Region.ORDINARY_CONTEXT, 1.0)
 

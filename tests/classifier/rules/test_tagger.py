@@ -116,6 +116,18 @@ def test_answers_in_a_chat_without_tools_are_dialogue(system: list[str]) -> None
     assert regions == [{Region.RECENT_DIALOGUE}] * 3
 
 
+def test_a_question_in_chinese_opens_a_chat() -> None:
+    chat = [
+        {"role": "user", "content": "什么使面团发酵"},
+        {"role": "assistant", "content": "酵母吃糖\n- 气体使它变大"},
+        {"role": "user", "content": "冷呢"},
+        {"role": "assistant", "content": "冷使它变慢"},
+    ]
+    assert [set(labels.tolist()) for labels in rule_labels(chat, lookahead=False)] == [
+        {Region.RECENT_DIALOGUE}
+    ] * 4
+
+
 @pytest.mark.parametrize(
     "opening", ["Question: who built it?", "Your job is to name the builder.", "x " * 700]
 )
