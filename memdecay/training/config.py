@@ -28,7 +28,7 @@ class NetworkSizes:
     context_tokens: int = 8
     dropout: float = 0.3
     hidden_dropout: float = 0.6
-    rules_weight: float = 5.0
+    rules_weight: float = 8.0
 
     def __post_init__(self) -> None:
         """Check the ranges now: the LLM's sizes become known only after a costly extraction.
