@@ -14,6 +14,7 @@ from memdecay.classifier.errors import BudgetError
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.observer import observe_attention
 from memdecay.runtime.packed_attention import attend_to_packed
+from memdecay.runtime.sound_attention import sound_attention
 
 
 @contextmanager
@@ -23,7 +24,7 @@ def attach(model: PreTrainedModel, cache: DecayCache) -> Iterator[DecayCache]:
     Before a forward the cache learns the padding from the attention mask and makes room for the
     new tokens; after it, it goes back below the high watermark. Forwards with another cache are
     left alone. If the policy uses attention and the configuration allows it, attention is observed
-    as well.
+    as well. A model on a CPU does without flex attention meanwhile, see `sound_attention`.
 
     Args:
         model: A causal language model or its decoder.
@@ -34,8 +35,9 @@ def attach(model: PreTrainedModel, cache: DecayCache) -> Iterator[DecayCache]:
     """
     decoder = find_decoder(model)
     with ExitStack() as stack:
+        stack.enter_context(sound_attention(decoder))
         if cache.fades:
-            # First in, so that attention is watched whoever computes it.
+            # Before the observer, so that attention is watched whoever computes it.
             stack.enter_context(attend_to_packed(decoder, cache))
         if cache.config.attention_feedback and cache.policy.uses_attention:
             stack.enter_context(observe_attention(decoder, cache))

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, create_mask
 
 
 def attention_mass(
@@ -25,8 +26,9 @@ def attention_mass(
             ``(batch, num_attention_heads, w, head_dim)``.
         key: Shape ``(batch, num_key_value_heads, kv_len, head_dim)``.
         attention_mask: As the attention function got it: None for causal, a bool or additive
-            tensor of shape ``(batch or 1, heads or 1, q_len, kv_len)`` with ``q_len >= w``, or a
-            padding mask ``(batch, kv_len)``. Masks of other types count as causal.
+            tensor of shape ``(batch or 1, heads or 1, q_len, kv_len)`` with ``q_len >= w``, flex
+            attention's block mask of that shape, or a padding mask ``(batch, kv_len)``. Masks of
+            other types count as causal.
         scaling: Factor on the logits; ``head_dim ** -0.5`` if None.
         softcap: Bound of the logits, for models that have one.
         is_sum: Whether to add up over the queries instead of averaging.
@@ -97,6 +99,10 @@ def _visible(attention_mask: Any, num_queries: int, kv_len: int, device: torch.d
     if isinstance(attention_mask, Tensor) and attention_mask.ndim == 4:
         mask = attention_mask[:, :, -num_queries:, :kv_len]
         return mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+    if isinstance(attention_mask, BlockMask):
+        batch_size, num_heads, q_len, _ = attention_mask.shape
+        mask = create_mask(attention_mask.mask_mod, batch_size, num_heads, q_len, kv_len, device)
+        return mask[:, :, -num_queries:]
     keys = torch.arange(kv_len, device=device)
     causal = keys <= torch.arange(kv_len - num_queries, kv_len, device=device).unsqueeze(1)
     if isinstance(attention_mask, Tensor) and attention_mask.ndim == 2:

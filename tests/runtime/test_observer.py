@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 from transformers import AttentionInterface, AttentionMaskInterface, DynamicCache
 
 from memdecay.runtime.attach import attach
@@ -150,7 +152,7 @@ def test_layer_without_full_attention_is_refused() -> None:
     assert model.config._attn_implementation == "sdpa"
 
 
-@pytest.mark.parametrize("kind", ["none", "bool", "additive", "padding", "other"])
+@pytest.mark.parametrize("kind", ["none", "bool", "additive", "padding", "block", "other"])
 def test_every_kind_of_mask_gives_the_same_mass(kind: str) -> None:
     generator = torch.Generator().manual_seed(0)
     query = torch.randn(2, 4, 3, 8, generator=generator)
@@ -161,6 +163,7 @@ def test_every_kind_of_mask_gives_the_same_mass(kind: str) -> None:
         "bool": causal,
         "additive": torch.where(causal, 0.0, torch.finfo(torch.float32).min),
         "padding": torch.ones(2, 6),
+        "block": block_mask(lambda b, h, q, k: k <= q + 3),
         "other": object(),
     }
 
@@ -170,6 +173,29 @@ def test_every_kind_of_mask_gives_the_same_mass(kind: str) -> None:
     logits = (2.0 * torch.tanh(logits / 2.0)).masked_fill(~causal, -torch.inf)
     viewers = torch.tensor([3.0, 3.0, 3.0, 3.0, 2.0, 1.0])
     torch.testing.assert_close(mass, logits.softmax(-1).mean(1).sum(1) / viewers)
+
+
+def block_mask(mask_mod: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> BlockMask:
+    """Return flex attention's mask of three queries behind three keys in two rows."""
+    return create_block_mask(mask_mod, B=2, H=None, Q_LEN=3, KV_LEN=6, device="cpu")
+
+
+def test_padding_in_a_block_mask_gets_no_attention() -> None:
+    generator = torch.Generator().manual_seed(0)
+    query = torch.randn(2, 4, 3, 8, generator=generator)
+    key = torch.randn(2, 2, 6, 8, generator=generator)
+    num_pads = torch.tensor([0, 2])
+    mask = block_mask(lambda b, h, q, k: (k <= q + 3) & (k >= num_pads[b]))
+    causal = torch.arange(6) <= torch.arange(3, 6).unsqueeze(1)
+    as_tensor = (causal & (torch.arange(6) >= num_pads.view(2, 1, 1)))[:, None]
+
+    mass = attention_mass(query, key, mask)
+
+    torch.testing.assert_close(mass, attention_mass(query, key, as_tensor))
+    assert mass[1, :2].tolist() == [0.0, 0.0]
+    # The newest query alone: its line of the mask is the last one.
+    newest = attention_mass(query[:, :, -1:], key, mask)
+    torch.testing.assert_close(newest, attention_mass(query[:, :, -1:], key, as_tensor[:, :, -1:]))
 
 
 def test_default_scaling_is_that_of_the_head_dim() -> None:
