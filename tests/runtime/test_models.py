@@ -2,55 +2,28 @@
 
 from __future__ import annotations
 
-from functools import cache as memoize
-
 import pytest
 import torch
-from torch import Tensor
-from transformers import (
-    AutoModelForCausalLM,
-    DynamicCache,
-    Gemma2Config,
-    Gemma3TextConfig,
-    JambaConfig,
-    MistralConfig,
-    Phi3Config,
-    PreTrainedConfig,
-    PreTrainedModel,
-    Qwen2Config,
-    Qwen3Config,
-)
+from transformers import DynamicCache, JambaConfig, MistralConfig
 
 from memdecay.classifier.errors import ModelError
 from memdecay.runtime.attach import attach
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.layer import EvictingLayer
+from tests.runtime.families import FAMILIES, SLIDING_WINDOW, tiny_family
+from tests.runtime.quantized_twin import sliding_mask
 from tests.runtime.reference import TINY, Twin, hiding_mask, make_cache, random_ids
 
-SLIDING_WINDOW = 8
-MIXED = {**TINY, "num_hidden_layers": 4, "head_dim": 8, "sliding_window": SLIDING_WINDOW}
-LAYER_TYPES = ["sliding_attention", "full_attention"] * 2
-CONFIGS: dict[str, PreTrainedConfig] = {
-    "qwen2": Qwen2Config(**TINY),
-    "qwen3": Qwen3Config(**TINY, head_dim=8),
-    "mistral": MistralConfig(**TINY, sliding_window=None),
-    "phi3": Phi3Config(**TINY, sliding_window=None),
-    "gemma2": Gemma2Config(**MIXED, layer_types=LAYER_TYPES, query_pre_attn_scalar=8),
-    "gemma3": Gemma3TextConfig(**MIXED, layer_types=LAYER_TYPES, query_pre_attn_scalar=8),
-}
+UNIFORM = [pair for pair in FAMILIES if not pair[0].startswith("gemma")]
+MIXED = [pair for pair in FAMILIES if pair[0].startswith("gemma")]
 
 
-@memoize
-def tiny_model(name: str) -> PreTrainedModel:
-    torch.manual_seed(0)
-    model: PreTrainedModel = AutoModelForCausalLM.from_config(CONFIGS[name]).eval()
-    return model
-
-
-@pytest.mark.parametrize("name", ["qwen2", "qwen3", "mistral", "phi3"])
-def test_family_equals_a_full_cache_that_hides_the_same_tokens(name: str) -> None:
-    model = tiny_model(name)
+@pytest.mark.parametrize(("family", "implementation"), UNIFORM)
+def test_family_equals_a_full_cache_that_hides_the_same_tokens(
+    family: str, implementation: str
+) -> None:
+    model = tiny_family(family, implementation)
     cache = make_cache(model, 16, policy="memdecay", low_watermark=0.7)
     twin = Twin(model, cache, random_ids(2, 60), [0, 5])
 
@@ -64,10 +37,12 @@ def test_family_equals_a_full_cache_that_hides_the_same_tokens(name: str) -> Non
     assert cache.tokens_seen == 35
 
 
-@pytest.mark.parametrize("name", ["gemma2", "gemma3"])
+@pytest.mark.parametrize(("family", "implementation"), MIXED)
 @torch.no_grad()
-def test_mixed_model_evicts_only_from_its_full_attention_layers(name: str) -> None:
-    model = tiny_model(name)
+def test_mixed_model_evicts_only_from_its_full_attention_layers(
+    family: str, implementation: str
+) -> None:
+    model = tiny_family(family, implementation)
     cache = make_cache(model, 16, policy="memdecay", low_watermark=0.7)
     full = DynamicCache()  # without a configuration no layer slides; the masks do it
     ids, seen = random_ids(1, 60), 0
@@ -80,7 +55,7 @@ def test_mixed_model_evicts_only_from_its_full_attention_layers(name: str) -> No
             ours = model(ids[:, seen:end], cache=cache).logits
             masks = {
                 "full_attention": hiding_mask(kept, seen, torch.ones(1, end)),
-                "sliding_attention": sliding_mask(seen, end),
+                "sliding_attention": sliding_mask(seen, end, SLIDING_WINDOW),
             }
             expected = model(ids[:, seen:end], attention_mask=masks, cache=full).logits
             torch.testing.assert_close(ours, expected, rtol=0, atol=1e-4)
@@ -91,15 +66,9 @@ def test_mixed_model_evicts_only_from_its_full_attention_layers(name: str) -> No
     assert cache.peak_bytes == 16 * cache.bytes_per_token
 
 
-def sliding_mask(start: int, end: int) -> Tensor:
-    queries, keys = torch.arange(start, end).unsqueeze(1), torch.arange(end)
-    visible = (keys <= queries) & (keys > queries - SLIDING_WINDOW)
-    return torch.where(visible, 0.0, torch.finfo(torch.float32).min)[None, None]
-
-
 @torch.no_grad()
 def test_mixed_model_reorders_and_refuses_to_crop_past_its_window() -> None:
-    model = tiny_model("gemma3")
+    model = tiny_family("gemma3", "sdpa")
     cache = make_cache(model, 32)
     model(random_ids(2, 20), cache=cache)
     keys = [layer.keys.clone() for layer in cache.layers]
