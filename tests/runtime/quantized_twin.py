@@ -34,7 +34,7 @@ class StoringCache(DynamicCache):
         self._dtype = dtype
 
     def update(
-        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: object, **_: object
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_args: object, **_: object
     ) -> tuple[Tensor, Tensor]:
         if self._dtype is not None:
             key_states = key_states.to(self._dtype).to(key_states.dtype)

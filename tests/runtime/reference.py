@@ -14,6 +14,7 @@ from memdecay.classifier.decoder import find_decoder
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.config import CacheConfig, FadingConfig
 from memdecay.runtime.precision.rotary import RotaryFrequencies
+from tests.tiny import tiny_head
 
 VOCAB_SIZE = 64
 TINY: dict[str, Any] = {
@@ -64,6 +65,11 @@ def make_cache(model: PreTrainedModel, budget_tokens: int, **options: Any) -> De
         "fading": FadingConfig(steps=()),
         **options,
     }
+    if options["policy"] == "learned":
+        # A norm of keys and one of values for each head.
+        num_heads = model.config.num_hidden_layers * model.config.num_key_value_heads
+        head = tiny_head(2 * num_heads)
+        options = {"foresight": head, **options}
     frequencies = RotaryFrequencies.of(find_decoder(model))
     return DecayCache(model.config, CacheConfig(budget_tokens, **options), frequencies=frequencies)
 

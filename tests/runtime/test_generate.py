@@ -9,6 +9,7 @@ from transformers import DynamicCache, PreTrainedModel
 
 from memdecay.runtime.attach import attach
 from memdecay.runtime.cache import DecayCache
+from memdecay.runtime.policies import POLICIES
 from tests.runtime.reference import (
     KeptRecorder,
     left_padded_mask,
@@ -19,7 +20,7 @@ from tests.runtime.reference import (
 
 IMPLEMENTATIONS = ("sdpa", "eager")
 ROWS: tuple[list[int], ...] = ([0], [0, 7, 12])
-POLICIES = ("window", "streaming", "region", "memdecay")
+EVICTING = tuple(name for name in POLICIES if name != "full")
 
 
 def generate(model: PreTrainedModel, ids: Tensor, cache: Any, mask: Tensor, **options: Any) -> Any:
@@ -27,16 +28,15 @@ def generate(model: PreTrainedModel, ids: Tensor, cache: Any, mask: Tensor, **op
         ids,
         attention_mask=mask,
         cache=cache,
-        do_sample=False,
         return_dict_in_generate=True,
         output_logits=True,
-        **options,
+        **{"do_sample": False, **options},
     )
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 @pytest.mark.parametrize("pad_lengths", ROWS)
-@pytest.mark.parametrize("policy", ["full", *POLICIES])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_nothing_evicted_generates_what_dynamic_cache_generates(
     implementation: str, pad_lengths: list[int], policy: str
 ) -> None:
@@ -81,7 +81,7 @@ def three_turns(
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 @pytest.mark.parametrize("pad_lengths", ROWS)
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", EVICTING)
 def test_turns_with_evictions_equal_a_full_cache_that_hides_the_same_tokens(
     implementation: str, pad_lengths: list[int], policy: str
 ) -> None:
@@ -150,6 +150,66 @@ def test_beams_equal_dynamic_cache_when_nothing_is_evicted() -> None:
     )
 
     assert torch.equal(ours.sequences, stock.sequences)
+
+
+@pytest.mark.parametrize("policy", ["streaming", "memdecay"])
+def test_beams_with_evictions_score_what_their_tokens_score_alone(policy: str) -> None:
+    """Rows change places with all that is known of them: each beam's score is that of its text."""
+    model = tiny_llama()
+    ids, num_new = random_ids(2, 16), 14
+    options: dict[str, Any] = {"policy": policy, "low_watermark": 0.7}
+    cache = make_cache(model, 18, **options)
+
+    with attach(model, cache):
+        beams = generate(
+            model,
+            ids,
+            cache,
+            torch.ones_like(ids),
+            max_new_tokens=num_new,
+            num_beams=3,
+            length_penalty=0.0,
+            output_scores=True,
+        )
+
+    assert cache.tokens_kept < cache.tokens_seen
+    for text, score in zip(beams.sequences, beams.sequences_scores, strict=True):
+        alone = make_cache(model, 18, **options)
+        chunks = text[None, :-1].split([16, *[1] * (num_new - 1)], dim=1)
+        with attach(model, alone), torch.no_grad():
+            logits = torch.cat([model(chunk, cache=alone).logits[:, -1] for chunk in chunks])
+        expected = logits.log_softmax(dim=-1).gather(1, text[16:, None]).sum()
+        torch.testing.assert_close(score, expected, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("pad_lengths", ROWS)
+def test_sampling_draws_what_it_draws_from_dynamic_cache(pad_lengths: list[int]) -> None:
+    model = tiny_llama()
+    ids, mask = random_ids(len(pad_lengths), 20), left_padded_mask(pad_lengths, 20)
+    options = {"max_new_tokens": 12, "do_sample": True, "temperature": 1.3, "top_p": 0.9}
+    cache = make_cache(model, 64, policy="memdecay")
+
+    with attach(model, cache), torch.random.fork_rng():
+        torch.manual_seed(7)
+        ours = generate(model, ids, cache, mask, **options)
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        stock = generate(model, ids, DynamicCache(config=model.config), mask, **options)
+    greedy = generate(model, ids, make_cache(model, 64), mask, max_new_tokens=12)
+
+    assert torch.equal(ours.sequences, stock.sequences)
+    assert not torch.equal(ours.sequences, greedy.sequences)
+
+
+@pytest.mark.parametrize("policy", EVICTING)
+def test_sampled_turns_equal_a_full_cache_that_hides_the_same_tokens(policy: str) -> None:
+    model = tiny_llama()
+    cache = make_cache(model, 20, policy=policy, low_watermark=0.7)
+
+    ours, expected = three_turns(model, cache, [0, 7], do_sample=True)
+
+    assert cache.tokens_kept <= 20 < cache.tokens_seen
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-4)
 
 
 def test_prompt_lookup_equals_dynamic_cache_when_nothing_is_evicted() -> None:

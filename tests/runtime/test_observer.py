@@ -163,7 +163,7 @@ def test_every_kind_of_mask_gives_the_same_mass(kind: str) -> None:
         "bool": causal,
         "additive": torch.where(causal, 0.0, torch.finfo(torch.float32).min),
         "padding": torch.ones(2, 6),
-        "block": block_mask(lambda b, h, q, k: k <= q + 3),
+        "block": block_mask(lambda _b, _h, q, k: k <= q + 3),
         "other": object(),
     }
 
@@ -185,7 +185,7 @@ def test_padding_in_a_block_mask_gets_no_attention() -> None:
     query = torch.randn(2, 4, 3, 8, generator=generator)
     key = torch.randn(2, 2, 6, 8, generator=generator)
     num_pads = torch.tensor([0, 2])
-    mask = block_mask(lambda b, h, q, k: (k <= q + 3) & (k >= num_pads[b]))
+    mask = block_mask(lambda b, _h, q, k: (k <= q + 3) & (k >= num_pads[b]))
     causal = torch.arange(6) <= torch.arange(3, 6).unsqueeze(1)
     as_tensor = (causal & (torch.arange(6) >= num_pads.view(2, 1, 1)))[:, None]
 
