@@ -130,9 +130,12 @@ def speed(
         benchmark = SpeedBenchmark(Lineup(llm, variants, speed_config, tagger, head))
         with progress_bar(f"{1 + len(variants)} caches", "tokens") as progress:
             rows = benchmark.run(
-                progress, lambda rows: write_speed_results(out, rows, speed_config, llm)
+                progress,
+                lambda rows: write_speed_results(
+                    out, rows, speed_config, llm, benchmark.preparation_s
+                ),
             )
-    report = write_speed_report(out, rows, speed_config, llm)
+    report = write_speed_report(out, rows, speed_config, llm, benchmark.preparation_s)
     console = output_console()
     console.print(speed_table(rows))
     console.print(f"Report: {report}")

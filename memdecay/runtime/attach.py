@@ -14,6 +14,7 @@ from memdecay.classifier.errors import BudgetError
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.observer import observe_attention
 from memdecay.runtime.packed_attention import attend_to_packed
+from memdecay.runtime.rehearsal import rehearse_fading
 from memdecay.runtime.sound_attention import sound_attention
 
 
@@ -24,7 +25,8 @@ def attach(model: PreTrainedModel, cache: DecayCache) -> Iterator[DecayCache]:
     Before a forward the cache learns the padding from the attention mask and makes room for the
     new tokens; after it, it goes back below the high watermark. Forwards with another cache are
     left alone. If the policy uses attention and the configuration allows it, attention is observed
-    as well. A model on a CPU does without flex attention meanwhile, see `sound_attention`.
+    as well. A model on a CPU does without flex attention meanwhile, see `sound_attention`. Kernels
+    that fading needs are loaded before a process's first such block begins.
 
     Args:
         model: A causal language model or its decoder.
@@ -34,6 +36,7 @@ def attach(model: PreTrainedModel, cache: DecayCache) -> Iterator[DecayCache]:
         The cache.
     """
     decoder = find_decoder(model)
+    rehearse_fading(decoder, cache)
     with ExitStack() as stack:
         stack.enter_context(sound_attention(decoder))
         if cache.fades:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from memdecay.classifier.decoder import find_decoder
 from memdecay.classifier.errors import BudgetError
 from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.rendering import render
@@ -18,6 +19,7 @@ from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.engine import Engine
 from memdecay.runtime.explanation import ExplainedSpan, explain
 from memdecay.runtime.preparation import chunk_within_budget, make_cache, stop_ids
+from memdecay.runtime.rehearsal import rehearse_fading
 from memdecay.runtime.sampling import Sampler, SamplingConfig
 from memdecay.runtime.stats import Meter, SessionStats
 from memdecay.runtime.tagging import (
@@ -94,6 +96,7 @@ class Session:
         self.tagger = tagger
         self.cache = make_cache(llm, cache_config, tagger)
         self.chunk_tokens = chunk_within_budget(chunk_tokens, self.cache)
+        rehearse_fading(find_decoder(llm.model), self.cache)
         self._stop_ids = stop_ids(llm)
         self.reset()
 

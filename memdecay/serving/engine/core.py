@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 from torch import Tensor
 
+from memdecay.classifier.decoder import find_decoder
 from memdecay.classifier.llm import LanguageModel
-from memdecay.runtime.precision.kernels.dispatch import find_kernel
+from memdecay.runtime.rehearsal import rehearse_fading
 from memdecay.runtime.transcript import TokenTable
 from memdecay.serving.engine.config import EngineConfig
 from memdecay.serving.engine.counters import Counters
@@ -63,6 +64,9 @@ class EngineCore:
         clock: Callable[[], float],
     ) -> None:
         self.parts = make_parts(llm, config, tagger, clock)
+        # It takes a second or more, which else the first session to fade would wait, and all others
+        # with it.
+        rehearse_fading(find_decoder(llm.model), self.parts.template)
         self.counters = Counters()
         self.waiting = WaitingQueue(config.max_waiting)
         self.reading: deque[Turn] = deque()
@@ -82,10 +86,7 @@ class EngineCore:
             yield
 
     def warm_up(self) -> None:
-        """Import the kernels, and read the prompts of the configuration into the prefix cache."""
-        if self.parts.template.fades:
-            # It takes seconds, which else the first session to fade would wait.
-            find_kernel(self.parts.llm.device)
+        """Read the prompts of the configuration into the prefix cache."""
         self._prefixes.warm_up()
 
     @property

@@ -15,6 +15,7 @@ from torch import nn
 from memdecay.classifier.errors import BudgetError, ConfigError, ModelError
 from memdecay.classifier.llm import LanguageModel
 from memdecay.runtime.bench.caches.variants import parse_variant
+from memdecay.runtime.bench.speed import contestants
 from memdecay.runtime.bench.speed.config import SpeedConfig
 from memdecay.runtime.bench.speed.contestants import BASELINE, Candidate, Lineup
 from memdecay.runtime.bench.speed.report import speed_table, write_speed_report
@@ -201,6 +202,19 @@ def test_the_head_looks_at_tokens_where_a_policy_goes_by_it(
     assert looked == [True, True, False]
 
 
+def test_kernels_are_loaded_before_anything_is_timed_and_that_is_named(
+    llm: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, rehearsed_at = Ticks(), []
+    monkeypatch.setattr(contestants, "rehearse_fading", lambda *_: rehearsed_at.append(clock()))
+    variants = tuple(parse_variant(name) for name in ("memdecay@none", "full@none"))
+    benchmark = SpeedBenchmark(Lineup(llm, variants, CONFIG, None), clock)
+    assert benchmark.preparation_s == 0.0
+    benchmark.run()
+    assert rehearsed_at == [1.0, 2.0]  # the clock's first reading is where it begins
+    assert benchmark.preparation_s == 3.0
+
+
 def test_progress_ends_at_its_total(llm: LanguageModel) -> None:
     calls: list[tuple[int, int]] = []
     lineup = Lineup(llm, (parse_variant("window@none"),), CONFIG, None)
@@ -273,11 +287,11 @@ def test_the_report_holds_rows_tables_and_plots(
     rows: list[SpeedRow], llm: LanguageModel, tmp_path: Path
 ) -> None:
     pytest.importorskip("matplotlib")
-    report = write_speed_report(tmp_path, rows, CONFIG, llm)
+    report = write_speed_report(tmp_path, rows, CONFIG, llm, 1.25)
 
     data = json.loads((tmp_path / "results.json").read_text())
     assert len(data["rows"]) == len(rows)
-    assert {"machine", "settings", "baseline", "rows"} == set(data)
+    assert {"machine", "settings", "baseline", "preparation_s", "rows"} == set(data)
     text = report.read_text()
     for expected in (BASELINE, *NAMES, *PARTS, "memory.svg", "64 tokens at full precision"):
         assert expected in text
@@ -286,6 +300,8 @@ def test_the_report_holds_rows_tables_and_plots(
     for name in ("decode.svg", "decode.png", "memory.svg"):
         assert (tmp_path / name).stat().st_size > 1000
     assert speed_table(rows).row_count == len(rows)
+    assert "in no row: 1.2 s for loading" in (tmp_path / "summary.md").read_text()
+    assert json.loads((tmp_path / "results.json").read_text())["preparation_s"] == 1.25
 
 
 def test_the_clock_of_a_cpu_goes_forward() -> None:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from memdecay.classifier.llm import LanguageModel
+from memdecay.runtime import rehearsal
 from memdecay.runtime.fading_layer import FadingLayer
+from memdecay.runtime.rehearsal import _Heads
+from memdecay.serving.engine.config import EngineConfig
+from memdecay.serving.engine.engine import Engine
 from memdecay.serving.engine.model.runner import ModelRunner
 from tests.serving.engine.rig import cache_config, long_conversation, rig, tiny_llm
 
@@ -46,3 +51,15 @@ def test_layers_hand_out_unpacked_tokens_behind_a_forward(llm: LanguageModel) ->
         run = engine.ask(long_conversation("Ann"), max_tokens=24)
         layers = engine.session(run).memory.cache.layers
         assert not any(layer.hands_out_packed for layer in layers)
+
+
+def test_an_engine_has_its_kernels_before_it_is_started(
+    llm: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rehearsed: list[_Heads] = []
+    monkeypatch.setattr(rehearsal, "_rehearse", rehearsed.append)
+    engine = Engine(llm, EngineConfig(cache=cache_config(storage_dtype="bfloat16")))
+    assert [heads.storage_dtype for heads in rehearsed] == [torch.bfloat16]
+    assert not engine.is_working
+    Engine(llm, EngineConfig(cache=cache_config(policy="tova")))
+    assert len(rehearsed) == 1

@@ -30,6 +30,7 @@ from memdecay.runtime.foresight.head import ForesightHead
 from memdecay.runtime.forward_call import ForwardCall
 from memdecay.runtime.hooks import ForwardStates, attach_memory, describe_by_position
 from memdecay.runtime.precision.rotary import RotaryFrequencies
+from memdecay.runtime.rehearsal import rehearse_fading
 from memdecay.runtime.tagger import RegionTagger
 
 BASELINE = "DynamicCache"
@@ -61,6 +62,9 @@ class Contestant(Protocol):
     @property
     def peak_bytes(self) -> int:
         """Most of them at one time."""
+
+    def prepare(self) -> None:
+        """Do beforehand what only a process's first steps would pay for."""
 
     def attached(self) -> Any:
         """Keep on the model what the cache needs, until the block ends."""
@@ -97,6 +101,9 @@ class Baseline:
     def peak_bytes(self) -> int:
         """The same, as the cache only grows; copies made while it grows are not counted."""
         return self.kv_bytes
+
+    def prepare(self) -> None:
+        """Do nothing: there is nothing to load."""
 
     @contextmanager
     def attached(self) -> Iterator[None]:
@@ -154,6 +161,10 @@ class Candidate:
     def peak_bytes(self) -> int:
         """Most of them at one time."""
         return self.cache.peak_bytes
+
+    def prepare(self) -> None:
+        """Load the kernels that fading needs."""
+        rehearse_fading(self._decoder, self.cache)
 
     @contextmanager
     def attached(self) -> Iterator[None]:

@@ -55,9 +55,13 @@ def machine(llm: LanguageModel) -> dict[str, Any]:
 
 
 def write_speed_results(
-    folder: Path, rows: Sequence[SpeedRow], config: SpeedConfig, llm: LanguageModel
+    folder: Path,
+    rows: Sequence[SpeedRow],
+    config: SpeedConfig,
+    llm: LanguageModel,
+    preparation_s: float,
 ) -> None:
-    """Write the rows, the settings and the machine as JSON.
+    """Write the rows, the settings and the machine as JSON; see `write_speed_report`.
 
     Raises:
         StorageError: The file could not be written.
@@ -65,6 +69,7 @@ def write_speed_results(
     data = {
         "machine": machine(llm),
         "settings": asdict(config),
+        "preparation_s": preparation_s,
         "baseline": BASELINE,
         "rows": [row.to_dict() for row in rows],
     }
@@ -72,7 +77,11 @@ def write_speed_results(
 
 
 def write_speed_report(
-    folder: Path, rows: Sequence[SpeedRow], config: SpeedConfig, llm: LanguageModel
+    folder: Path,
+    rows: Sequence[SpeedRow],
+    config: SpeedConfig,
+    llm: LanguageModel,
+    preparation_s: float,
 ) -> Path:
     """Write results, summary and, where matplotlib is installed, plots; return the summary's path.
 
@@ -81,13 +90,14 @@ def write_speed_report(
         rows: All rows, at least one.
         config: How it was measured.
         llm: The language model.
+        preparation_s: Seconds that loading kernels took before anything was timed.
 
     Raises:
         StorageError: A file could not be written.
     """
-    write_speed_results(folder, rows, config, llm)
+    write_speed_results(folder, rows, config, llm, preparation_s)
     plots = write_speed_plots(folder, rows)
-    parts = [*_head(config, machine(llm))]
+    parts = [*_head(config, machine(llm), preparation_s)]
     parts += ["\n## Time and memory\n", *_speed(rows)]
     parts += ["\n## Parts of a decode step\n", *_parts(rows)]
     parts += [f"\n![{plot.stem}]({plot.name})" for plot in plots]
@@ -113,7 +123,7 @@ def speed_table(rows: Sequence[SpeedRow]) -> Table:
     return table
 
 
-def _head(config: SpeedConfig, machine: dict[str, Any]) -> Iterator[str]:
+def _head(config: SpeedConfig, machine: dict[str, Any], preparation_s: float) -> Iterator[str]:
     yield "# Speed of the cache\n"
     versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
     load = machine["load_per_core"]
@@ -132,6 +142,10 @@ def _head(config: SpeedConfig, machine: dict[str, Any]) -> Iterator[str]:
         f"of at most {config.chunk_tokens}, then {config.num_steps} decode steps. All caches take "
         f"turns of {config.block_steps} steps in one run, so that a slow moment falls on all; "
         f"ratios are to {BASELINE} in the same turns, with 95 % bootstrap intervals over turns.\n"
+    )
+    yield (
+        f"Preparation before anything was timed, once a process and in no row: {preparation_s:.1f} "
+        "s for loading the kernels that attend to faded tokens.\n"
     )
 
 
