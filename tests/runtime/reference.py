@@ -13,6 +13,7 @@ from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, PreTrained
 from memdecay.classifier.decoder import find_decoder
 from memdecay.runtime.cache import DecayCache
 from memdecay.runtime.config import CacheConfig, FadingConfig
+from memdecay.runtime.foresight.head import ForesightHead
 from memdecay.runtime.precision.rotary import RotaryFrequencies
 from tests.tiny import tiny_head
 
@@ -56,8 +57,11 @@ def left_padded_mask(pad_lengths: list[int], length: int) -> Tensor:
 def make_cache(model: PreTrainedModel, budget_tokens: int, **options: Any) -> DecayCache:
     """Return a cache with small guards, so that small budgets have room.
 
-    Without ``fading`` among the options it forgets at once, as the hiding mask does.
+    Without ``fading`` among the options it forgets at once, as the hiding mask does. The policy
+    ``learned`` gets a foresight head where none is among them.
     """
+    if options.get("policy") == "learned" and "foresight" not in options:
+        options["foresight"] = head_for(model)
     options = {
         "num_sinks": 2,
         "num_recent": 4,
@@ -72,6 +76,13 @@ def make_cache(model: PreTrainedModel, budget_tokens: int, **options: Any) -> De
         options = {"foresight": head, **options}
     frequencies = RotaryFrequencies.of(find_decoder(model))
     return DecayCache(model.config, CacheConfig(budget_tokens, **options), frequencies=frequencies)
+
+
+def head_for(model: PreTrainedModel) -> ForesightHead:
+    """Return a foresight head for the full-attention layers of a model."""
+    config = model.config.get_text_config(decoder=True)
+    types = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
+    return tiny_head(2 * config.num_key_value_heads * types.count("full_attention"))
 
 
 def hiding_mask(kept: Tensor, start: int, mask: Tensor) -> Tensor:

@@ -167,7 +167,7 @@ class Tuning:
         return snapshot
 
     def _evidence(self, key: str) -> Evidence:
-        head = packaged_head(self.llm)
+        head = packaged_head(self.llm.name)
         identity = repr((__version__, key, head, "evidence"))
         evidence_key = hashlib.sha256(identity.encode()).hexdigest()[:20]
         known = self.store.evidence(evidence_key)
