@@ -60,6 +60,7 @@ class DecayCache(FadingCache):
     _first_pad_lengths: Tensor | None
     _evicted: Tensor
     _num_evicted: int
+    _moved_rows: Tensor | None
 
     def __init__(
         self,
@@ -366,6 +367,17 @@ class DecayCache(FadingCache):
             if self._fates is not None:
                 self._fates = self._fates.select_rows(rows)
         self._slots = slots
+        rows = rows.cpu()
+        self._moved_rows = rows if self._moved_rows is None else self._moved_rows[rows]
+
+    def take_moved_rows(self) -> Tensor | None:
+        """Tell which row each one was when this was asked last, for whoever follows the rows.
+
+        Returns:
+            ``(batch,)``, int64; None where all are as they were.
+        """
+        moved, self._moved_rows = self._moved_rows, None
+        return moved
 
     # Bookkeeping
 
@@ -390,6 +402,7 @@ class DecayCache(FadingCache):
         self._first_pad_lengths = None
         self._evicted = torch.zeros(NUM_REGIONS, dtype=torch.int64)
         self._num_evicted = 0
+        self._moved_rows = None
 
 
 def _by_region(counts: Tensor) -> dict[Region, int]:

@@ -54,8 +54,8 @@ def attach_memory(
 
     Give the cache to ``model.generate`` inside the block. Everything is taken off the model when
     the block ends. A `StreamingTagger` carries its state from one block to the next, a
-    `RegionTagger` starts anew in each. Beam search is not supported together with a tagger: rows
-    that change places would be tagged with each other's neighbours.
+    `RegionTagger` starts anew in each. Where rows change places in the cache, as in beam search,
+    the tagger's do too.
 
     Args:
         model: A causal language model.
@@ -90,8 +90,8 @@ def tag_tokens(
     Args:
         model: A causal language model.
         cache: Gets the tags; forwards with another cache are left alone.
-        tagger: The classifier. It follows the cache: where the cache took tokens back it does so
-            too, where the cache saw tokens or rows that it did not, it starts anew.
+        tagger: The classifier. It follows the cache: where the cache took tokens back or moved
+            rows it does so too, where the cache saw tokens or rows that it did not, it starts anew.
         describe: As in `attach_memory`.
 
     Raises:
@@ -100,6 +100,9 @@ def tag_tokens(
     describe = describe or describe_by_position
 
     def tag(states: ForwardStates) -> None:
+        rows = cache.take_moved_rows()
+        if rows is not None:
+            tagger.select_rows(rows)
         _follow(tagger, states)
         update = tagger.push(states.hidden_states, describe(states), states.token_mask)
         cache.set_tags(update.start, update.tags.importance, update.tags.region_probs)

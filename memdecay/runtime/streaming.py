@@ -51,6 +51,13 @@ class _Features:
             self.token_mask[:, start:stop],
         )
 
+    def rows(self, rows: Tensor) -> _Features:
+        return _Features(
+            self.hidden_states[rows.to(self.hidden_states.device)],
+            self.position_features[rows.to(self.position_features.device)],
+            self.token_mask[rows.to(self.token_mask.device)],
+        )
+
     def copy(self) -> _Features:
         return _Features(
             self.hidden_states.clone(), self.position_features.clone(), self.token_mask.clone()
@@ -149,6 +156,11 @@ class StreamingTagger:
             self._history = self._history.part(0, num_left).copy()
         self._num_tokens = num_tokens
         self._origin = min(self._origin, num_tokens)
+
+    def select_rows(self, rows: Tensor) -> None:
+        """Make these rows, in this order, the batch; ``rows`` of shape ``(new_batch,)``, int64."""
+        if self._history is not None:
+            self._history = self._history.rows(rows)
 
     def reset(self, num_tokens: int = 0) -> None:
         """Forget everything.

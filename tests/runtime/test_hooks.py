@@ -184,6 +184,49 @@ def test_another_batch_starts_the_tagger_anew(
         assert_cache_has(cache, reference_tags(model, tagger, ids))
 
 
+@pytest.mark.parametrize("moves", [[[2, 0, 0], [1, 2, 0]], [[1], [0, 0, 0]]], ids=str)
+def test_rows_that_change_places_keep_their_own_neighbours(
+    model: LlamaForCausalLM, tagger: RegionTagger, moves: list[list[int]]
+) -> None:
+    ids, cache = random_ids(3, 10), make_cache(model)
+    with attach_memory(model, cache, tagger):
+        forward(model, ids, cache)
+        for number, rows in enumerate(moves):
+            cache.reorder_cache(torch.tensor(rows))
+            # Two moves before a forward are as one.
+            order = torch.arange(len(rows)).flip(0)
+            cache.reorder_cache(order)
+            new = random_ids(len(rows), 2 + number) + number
+            forward(model, new, cache)
+            ids = torch.cat([ids[rows][order], new], dim=1)
+
+    assert_cache_has(cache, reference_tags(model, tagger, ids))
+
+
+def test_beams_are_tagged_as_their_own_text_is(
+    model: LlamaForCausalLM, tagger: RegionTagger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = make_cache(model)
+    texts = [torch.zeros(3, 0, dtype=torch.int64)]
+
+    def read(_module: Any, _args: Any, kwargs: dict[str, Any]) -> None:
+        texts[0] = torch.cat([texts[0], kwargs["input_ids"]], dim=1)
+
+    def reorder(rows: Tensor) -> None:
+        texts[0] = texts[0][rows]
+        DecayCache.reorder_cache(cache, rows)
+
+    monkeypatch.setattr(cache, "reorder_cache", reorder)
+    handle = model.model.register_forward_pre_hook(read, with_kwargs=True)
+    with attach_memory(model, cache, tagger):
+        model.generate(random_ids(1, 14), cache=cache, max_new_tokens=9, num_beams=3)
+    handle.remove()
+
+    assert texts[0].shape == (3, 22)
+    assert len(texts[0].unique(dim=0)) > 1
+    assert_cache_has(cache, reference_tags(model, tagger, texts[0]))
+
+
 def test_forwards_with_another_cache_are_not_tagged(
     model: LlamaForCausalLM, tagger: RegionTagger
 ) -> None:
