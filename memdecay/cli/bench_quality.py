@@ -15,7 +15,6 @@ from memdecay.classifier.region_settings import RegionSettings
 from memdecay.classifier.storage import check_writable
 from memdecay.cli.cache_options import (
     ForesightOption,
-    check_policy,
     find_foresight,
     load_foresight,
 )
@@ -38,7 +37,7 @@ from memdecay.runtime.bench.quality.config import QualityConfig
 from memdecay.runtime.bench.quality.run import Places, QualityBenchmark
 from memdecay.runtime.bench.report.write import quality_table, write_report
 from memdecay.runtime.config import PACKAGED, CacheConfig
-from memdecay.runtime.policies import POLICIES
+from memdecay.runtime.policies import POLICIES, make_policy
 from memdecay.runtime.rule_tagger import RuleTagger
 from memdecay.runtime.tagger import RegionTagger
 from memdecay.runtime.tagging import SessionTagger
@@ -227,16 +226,16 @@ def quality(
 
 def _variants(policies: str | None, foresight: str, model: str) -> list[Variant]:
     """Read what is compared, and refuse what can't be had before the model is loaded."""
+    head = find_foresight(foresight, model)
     if policies is None:
-        has_head = find_foresight(foresight, model) is not None
-        names = [name for name in BASELINES if has_head or name != "learned"] + [*_OURS]
+        names = [name for name in (*BASELINES, *_OURS) if head is not None or name != "learned"]
     else:
         names = _split(policies, "--policies")
     variants = [parse_variant(name) for name in names]
     for variant in variants:
         if not variant.is_headwise:
-            room = CacheConfig(budget_tokens=1024, policy=variant.policy)
-            check_policy(variant.configure(room), foresight, model)
+            any_room = CacheConfig(budget_tokens=1024, policy=variant.policy, foresight=head)
+            make_policy(variant.configure(any_room))
     return variants
 
 

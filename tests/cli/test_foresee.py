@@ -118,12 +118,11 @@ def test_learned_without_a_head_is_refused_before_the_model_is_loaded(
 
 
 def test_a_modifier_that_takes_the_head_away_is_refused(
-    command: RunCommand, tiny_model: Path, labelled: Path, head_file: Path, tmp_path: Path
+    command: RunCommand, labelled: Path, head_file: Path, tmp_path: Path
 ) -> None:
     outcome = command(
-        "bench", "quality", "--traces", labelled, "--model", tiny_model, "--limit", 1,
-        "--policies", "learned+no-foresight", "--min-tokens", 250, "--foresight", head_file,
-        "--out", tmp_path / "bench",
+        "bench", "quality", "--traces", labelled, "--model", tmp_path / "none",
+        "--policies", "learned+no-foresight", "--foresight", head_file, "--out", tmp_path / "bench",
     )  # fmt: skip
     assert outcome.exit_code == 2
     assert "needs a foresight head" in outcome.error
