@@ -53,7 +53,7 @@ def test_all_tests_that_need_a_gpu_are_run_and_no_other_file_is_read(tmp_path: P
     marked = {
         str(path.relative_to(REPOSITORY))
         for path in (REPOSITORY / "tests").rglob("test_*.py")
-        if path != Path(__file__) and "mark.cuda" in path.read_text(encoding="utf-8")
+        if MARK in path.read_text(encoding="utf-8")
     }
     assert tests[:6] == ["python", "-m", "pytest", "-m", "cuda", "-q"]
     assert set(tests[6:]) == marked
