@@ -240,10 +240,10 @@ def serve(
         llm = load_llm(model, dtype, device)
         cache = replace(engine_config.cache, foresight=load_foresight(foresight, llm))
         engine_config = replace(engine_config, cache=cache)
-        engine = Engine(llm, engine_config, _tagger(tagger, classifier, settings, llm))
-        app = create_app(engine, server_config, keys)
         if log_format == "json":
             _log_as_json()
+        engine = Engine(llm, engine_config, _tagger(tagger, classifier, settings, llm))
+        app = create_app(engine, server_config, keys)
         url = url_of(listener)
         typer.echo(f"memdecay serves {model} at {url}/v1 (page: {url}/, API: {url}/docs)")
         typer.echo(f"Sessions take at most {show_bytes(engine.most_kv_bytes)} of KV memory.")

@@ -7,6 +7,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPException
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,8 @@ def test_server_process_answers_shows_its_status_and_stops(
     assert "mine" in outcome.out
     lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     assert any(line.get("route") == "/v1/chat/completions" for line in lines)
+    if find_spec("numba") is not None:  # loaded before the first request, and told
+        assert lines[0]["message"].startswith("prepared the kernels for faded tokens")
 
 
 @contextmanager
