@@ -114,4 +114,6 @@ def _load_layer(layer: Any, state: Mapping[str, Tensor]) -> None:
             if f"pools.{bits}.keys" in state
         }
         if "basis.mean" in state:
-            layer._basis = KeyBasis(state["basis.mean"], state["basis.directions"])
+            # Caches written by earlier versions hold the same numbers in float32.
+            mean, directions = state["basis.mean"].half(), state["basis.directions"].half()
+            layer._basis = KeyBasis(mean, directions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -148,6 +149,45 @@ def test_any_schedule_keeps_to_the_bytes_and_the_books(
 
     full_token = 2 * 2 * 8 * 4 * len(cache.layers)  # keys and values, heads, width, bytes
     assert most_bytes <= cache.peak_bytes <= budget * full_token
+
+
+def storage_bytes(thing: object, seen: set[int]) -> int:
+    """Add up the memory of all tensors that something holds, each piece of memory once."""
+    if isinstance(thing, Tensor):
+        storage = thing.untyped_storage()
+        is_new = storage.data_ptr() not in seen
+        seen.add(storage.data_ptr())
+        return storage.nbytes() if is_new else 0
+    if isinstance(thing, dict):
+        return sum(storage_bytes(value, seen) for value in thing.values())
+    if isinstance(thing, list | tuple):
+        return sum(storage_bytes(value, seen) for value in thing)
+    if dataclasses.is_dataclass(thing):
+        names = [field.name for field in dataclasses.fields(thing)]
+        return sum(storage_bytes(getattr(thing, name), seen) for name in names)
+    return 0
+
+
+@pytest.mark.parametrize("steps", [(), (8,), (4, 2), (8, 4, 2)], ids=str)
+@pytest.mark.parametrize("batch_size", [1, 2])
+@pytest.mark.parametrize("staging_share", [0.0, 0.2])
+def test_the_memory_itself_is_what_the_books_say_and_within_the_budget(
+    steps: tuple[int, ...], batch_size: int, staging_share: float
+) -> None:
+    fading = FadingConfig(steps=steps, num_exact=6, staging_share=staging_share)
+    cache = fading_cache(60, fading=fading)
+    chunks = [20, 20, 20, *[1] * 9, 20, 20, 7, *[1] * 9]
+    ids = random_ids(batch_size, sum(chunks))
+    with attach(tiny_llama(), cache), torch.inference_mode():
+        for number, new in enumerate(ids.split(chunks, dim=1)):
+            tiny_llama()(input_ids=new, cache=cache, use_cache=True)
+            tag_unevenly(cache, new.shape[1], seed=number)
+            held = sum(storage_bytes(vars(layer), set()) for layer in cache.layers)
+            assert held + cache.waiting_bytes == cache.allocated_bytes
+            assert held <= cache.peak_bytes <= 60 * cache.bytes_per_token
+
+    assert (cache.layout.num_faded > 0) == bool(steps)
+    assert steps or cache.tokens_kept < sum(chunks)
 
 
 def test_more_tokens_stay_than_at_full_precision() -> None:

@@ -17,8 +17,8 @@ class KeyBasis:
     """Means and orthonormal directions of every head, those that carry most first.
 
     Attributes:
-        mean: ``(heads, 1, head_dim)``, float32.
-        directions: ``(heads, head_dim, head_dim)``, float32; a column is a direction.
+        mean: ``(heads, 1, head_dim)``, float16.
+        directions: ``(heads, head_dim, head_dim)``, float16; a column is a direction.
     """
 
     mean: Tensor
@@ -47,8 +47,8 @@ class KeyBasis:
         level = scatter.diagonal(dim1=1, dim2=2).mean(dim=1) / num_tokens + 1e-12
         equal = torch.eye(keys.shape[2], device=keys.device) * level[:, None, None]
         _, directions = torch.linalg.eigh(scatter + _SHRINKAGE_TOKENS * equal)
-        # Rounded as they are counted: two bytes a number.
-        return cls(_rounded(mean), _rounded(directions.flip(-1)).contiguous())
+        # More than half precision is worth no bytes; `full` is made where it is needed.
+        return cls(mean.to(torch.float16), directions.flip(-1).to(torch.float16).contiguous())
 
     @classmethod
     def join(cls, bases: Sequence[KeyBasis]) -> KeyBasis:
@@ -62,8 +62,12 @@ class KeyBasis:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the basis, which is worth no more than half precision."""
-        return self.bytes_for(self.directions.shape[0], self.directions.shape[1])
+        """Bytes of both."""
+        return self.mean.nbytes + self.directions.nbytes
+
+    def full(self) -> tuple[Tensor, Tensor]:
+        """Return mean and directions in float32, as copies."""
+        return self.mean.to(torch.float32), self.directions.to(torch.float32)
 
     @staticmethod
     def bytes_for(num_heads: int, head_dim: int) -> int:
@@ -72,7 +76,8 @@ class KeyBasis:
 
     def into(self, keys: Tensor) -> Tensor:
         """Return the coordinates of keys ``(..., heads, n, head_dim)``, float32."""
-        return (keys.to(torch.float32) - self.mean) @ self.directions
+        mean, directions = self.full()
+        return (keys.to(torch.float32) - mean) @ directions
 
     def out_of(self, numbers: Tensor, synthesis: Tensor) -> Tensor:
         """Return the keys of which some stored numbers are left.
@@ -84,8 +89,5 @@ class KeyBasis:
         Returns:
             ``(..., heads, n, head_dim)``, float32.
         """
-        return (numbers @ (synthesis @ self.directions.transpose(1, 2))).add_(self.mean)
-
-
-def _rounded(values: Tensor) -> Tensor:
-    return values.to(torch.float16).to(torch.float32)
+        mean, directions = self.full()
+        return (numbers @ (synthesis @ directions.transpose(1, 2))).add_(mean)

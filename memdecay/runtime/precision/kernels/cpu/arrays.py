@@ -24,14 +24,14 @@ def arrays_of(part: PackedPart) -> tuple[Any, ...]:
     key, value = packing_of(part.tier.key), packing_of(part.tier.value)
     # Made anew for each layer and step: kept, it would be a third more than the basis itself. By
     # numpy: torch takes a quarter more for matrices as small as these.
-    directions = array_of(part.basis.directions)
-    basis = np.matmul(key.synthesis, directions.swapaxes(1, 2))  # (heads, lanes, key_dim)
+    mean, directions = part.basis.full()
+    basis = np.matmul(key.synthesis, array_of(directions).swapaxes(1, 2))  # (heads, lanes, key_dim)
     cos, sin = part.rotation.cos, part.rotation.sin
     return (
         array_of(part.pool.keys),
         key.parts,
         basis,
-        array_of(part.basis.mean),
+        array_of(mean),
         flat(cos),
         flat(sin),
         cos.shape[3],

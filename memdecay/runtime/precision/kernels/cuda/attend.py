@@ -162,11 +162,12 @@ def _attend(
 
 def _tensors(part: PackedPart, batch_size: int) -> tuple[Tensor, ...]:
     """Return what the kernel reads of a part: all but the angles' first axis is dense."""
+    mean, directions = part.basis.full()
     return (
         part.pool.keys.contiguous(),
         part.pool.values.contiguous(),
-        part.basis.mean.contiguous(),
-        part.basis.directions.contiguous(),
+        mean.contiguous(),
+        directions.contiguous(),
         _angles(part.rotation.cos, batch_size),
         _angles(part.rotation.sin, batch_size),
     )
