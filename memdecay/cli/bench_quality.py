@@ -258,7 +258,7 @@ def _shares(budgets: str) -> list[float]:
                 f"--budgets takes shares of the full cache, above 0 and at most 1, got {text!r}"
             )
         shares.append(share)
-    return sorted(shares)
+    return sorted(set(shares))
 
 
 def _taggers(

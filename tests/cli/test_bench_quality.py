@@ -36,7 +36,9 @@ def test_bench_writes_rows_tables_and_plots(
     traces: Path, tiny_model: Path, tmp_path: Path, command: RunCommand
 ) -> None:
     pytest.importorskip("matplotlib")
-    options = ("--policies", "full,window,streaming,snapkv,memdecay@gold", "--budgets", "0.5,0.3")
+    policies = "full,window,streaming,snapkv,memdecay@gold"
+    # A budget that is named twice is one.
+    options = ("--policies", policies, "--budgets", "0.5,0.3,0.50")
 
     outcome = bench(command, traces, tiny_model, tmp_path / "out", *options)
 
@@ -49,6 +51,7 @@ def test_bench_writes_rows_tables_and_plots(
     summary = (tmp_path / "out" / "summary.md").read_text()
     for text in ("30.0% of the full", "50.0% of the full", "memdecay@gold", "Memory at equal"):
         assert text in summary
+    assert "ordinary_context, 512-2047" in summary
     for name in ("kl.svg", "kl.png", "retention.svg"):
         assert (tmp_path / "out" / name).stat().st_size > 1000
     assert "Mean KL" in outcome.out

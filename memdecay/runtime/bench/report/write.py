@@ -155,6 +155,16 @@ def _retention(table: ResultTable, budget: float) -> Iterator[str]:
     columns: list[tuple[str, str | None, str | None]] = [("all", None, None)]
     columns += [(label, label, None) for label in REGION_LABELS]
     columns += [(f"{age} tokens old", None, age) for age in ages]
+    yield from _retention_table(table, budget, columns)
+    yield "\nBy region and age in tokens:\n"
+    cells = [(f"{label}, {age}", label, age) for label in REGION_LABELS for age in ages]
+    yield from _retention_table(table, budget, cells)
+
+
+def _retention_table(
+    table: ResultTable, budget: float, columns: Sequence[tuple[str, str | None, str | None]]
+) -> Iterator[str]:
+    """Write a line for each policy; a column is a title, a region and an age, None for all."""
     yield f"| policy | {' | '.join(name for name, _, _ in columns)} |"
     yield "|---|" + "---:|" * len(columns)
     for policy in table.evicting:
