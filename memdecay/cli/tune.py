@@ -16,7 +16,7 @@ from memdecay.classifier.llm import LanguageModel, load_llm
 from memdecay.classifier.pretrained import DEFAULT_NAME, classifier_folder
 from memdecay.classifier.region_file import write_region_settings
 from memdecay.classifier.region_settings import RegionSettings
-from memdecay.classifier.regions import UNTAGGED_TABLE, Region
+from memdecay.classifier.regions import Region
 from memdecay.classifier.storage import check_writable
 from memdecay.cli.config_file import ConfigOption
 from memdecay.cli.console import output_console, progress_bars
@@ -28,7 +28,7 @@ from memdecay.runtime.bench.quality.case import QualityCase
 from memdecay.runtime.rule_tagger import RuleTagger
 from memdecay.runtime.tagger import RegionTagger
 from memdecay.runtime.tagging import SessionTagger
-from memdecay.runtime.tuning.gather import MomentsConfig, Tuning
+from memdecay.runtime.tuning.gather import MomentsConfig, Tuning, tags_identity
 from memdecay.runtime.tuning.report import FitContext, outcome_sentence, shown, write_fit_report
 from memdecay.runtime.tuning.store import TuningStore
 from memdecay.runtime.tuning.table_fit import TableConfig
@@ -208,9 +208,8 @@ def _tuning(
 
         return Tuning(llm, store, config, tagger_of, classifier)
     tagger = RegionTagger(artifact, llm.device.type)
-    # The exported table is left out: importance is that of the table which is judged.
-    card = replace(artifact.card, region_table=UNTAGGED_TABLE)
-    return Tuning(llm, store, config, lambda _: tagger, repr(card), card.propagation)
+    card = artifact.card
+    return Tuning(llm, store, config, lambda _: tagger, tags_identity(card), card.propagation)
 
 
 def _stages(text: str) -> frozenset[Stage]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from memdecay import __version__
+from memdecay.classifier.artifact import CHECKPOINT_FILE
+from memdecay.classifier.card import ClassifierCard
 from memdecay.classifier.fingerprint import llm_fingerprint
 from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.propagation import PropagationConfig
@@ -60,6 +62,16 @@ class MomentsConfig:
         config = QualityConfig()
         needed = config.num_sinks + config.num_recent + config.chunk_tokens
         return math.ceil(_SPARE_ROOM * needed / self.budget)
+
+
+def tags_identity(card: ClassifierCard) -> str:
+    """Name all of a classifier that its probabilities, and how importance spreads, depend on.
+
+    Its scores are left out: importance is that of the table which is judged. So is what was
+    measured or noted about it, that a fit may go on with another card for the same network.
+    """
+    weights = card.files.get(CHECKPOINT_FILE)
+    return repr((weights, card.feature_layout, card.network, card.temperature, card.propagation))
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 import torch
 
+from memdecay.classifier.artifact import load_artifact
 from memdecay.classifier.errors import BudgetError, ModelError
 from memdecay.classifier.features import role_code
 from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.region_settings import RegionSettings
 from memdecay.classifier.regions import Region, RegionDecay, RegionTable
+from memdecay.classifier.rescoring import rescore
 from memdecay.classifier.tokenization import special_ids
 from memdecay.runtime.bench.quality.case import QualityCase, QualityTrace, prepare_case
 from memdecay.runtime.bench.quality.config import QualityConfig
@@ -26,7 +28,7 @@ from memdecay.runtime.rule_tagger import RuleTagger
 from memdecay.runtime.tuning.capture import choose_moments, take_snapshot
 from memdecay.runtime.tuning.evaluate import SnapshotJudge
 from memdecay.runtime.tuning.evidence import read_evidence
-from memdecay.runtime.tuning.gather import MomentsConfig, Tuning
+from memdecay.runtime.tuning.gather import MomentsConfig, Tuning, tags_identity
 from memdecay.runtime.tuning.parameters import without_regions
 from memdecay.runtime.tuning.snapshot import (
     Snapshot,
@@ -35,6 +37,7 @@ from memdecay.runtime.tuning.snapshot import (
     save_snapshot,
 )
 from memdecay.runtime.tuning.store import TuningStore
+from tests.runtime.artifacts import random_artifact
 from tests.tiny import tiny_language_model
 
 NEXT = 48
@@ -231,6 +234,18 @@ def test_evidence_is_read_once(
     np.testing.assert_array_equal(again[key].unexplained, evidence[key].unexplained)
     with pytest.raises(ValueError, match="the snapshot nokey is missing"):
         tuning().evidence(["nokey"])
+
+
+def test_snapshots_outlive_other_scores_and_notes_but_no_other_classifier(tmp_path: Path) -> None:
+    card = random_artifact(tmp_path).card
+    rescore(tmp_path, RegionTable(key_decision=RegionDecay(31.0, 0.002)))
+    rescored = load_artifact(tmp_path).card
+    assert rescored.files != card.files
+    noted = replace(rescored, metrics={"accuracy": 1.0}, versions={}, training={"seed": 3})
+    assert tags_identity(noted) == tags_identity(card)
+    assert tags_identity(replace(card, temperature=3.0)) != tags_identity(card)
+    other = {name: replace(digest, sha256="0" * 64) for name, digest in card.files.items()}
+    assert tags_identity(replace(card, files=other)) != tags_identity(card)
 
 
 def test_damaged_judgements_are_forgotten(tmp_path: Path) -> None:
