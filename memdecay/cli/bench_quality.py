@@ -10,7 +10,7 @@ import typer
 from memdecay.classifier.artifact import ClassifierArtifact, load_artifact
 from memdecay.classifier.errors import ConfigError, TraceError
 from memdecay.classifier.llm import LanguageModel, load_llm
-from memdecay.classifier.pretrained import DEFAULT_NAME, classifier_folder
+from memdecay.classifier.pretrained import DEFAULT_NAME, classifier_folder, pretrained_folder
 from memdecay.classifier.region_settings import RegionSettings
 from memdecay.classifier.storage import check_writable
 from memdecay.cli.cache_options import (
@@ -84,7 +84,7 @@ def quality(
             "--classifier",
             help="Where regions come from unless a policy says so: a classifier folder, "
             f"[bold]{DEFAULT_NAME}[/bold] for the packaged one, or [bold]{BY_RULES}[/bold]; "
-            "without it no token has a region.",
+            "left out, the packaged one where the model has one, and else no token has a region.",
         ),
     ] = None,
     regions: RegionsOption = None,
@@ -196,9 +196,7 @@ def quality(
         )
     check_writable(out, is_folder=True)
     settings = load_regions(regions)
-    artifact = None
-    if classifier is not None and classifier != BY_RULES:
-        artifact = load_artifact(classifier_folder(Path(classifier), model))
+    artifact = _artifact(classifier, model)
     llm = load_llm(model, dtype, device)
     cases = _cases(traces, select, min_tokens, max_tokens, limit, llm, quality_config)
     head = load_foresight(foresight, llm)
@@ -206,7 +204,7 @@ def quality(
         llm,
         quality_config,
         _taggers(artifact, settings, llm),
-        "none" if classifier is None else BY_RULES if artifact is None else BY_CLASSIFIER,
+        BY_CLASSIFIER if artifact else BY_RULES if classifier == BY_RULES else "none",
         settings,
         head,
     )
@@ -259,6 +257,16 @@ def _shares(budgets: str) -> list[float]:
             )
         shares.append(share)
     return sorted(set(shares))
+
+
+def _artifact(classifier: str | None, model: str) -> ClassifierArtifact | None:
+    """Open the classifier that was asked for, by default the model's packaged one, if any."""
+    if classifier == BY_RULES:
+        return None
+    if classifier is not None:
+        return load_artifact(classifier_folder(Path(classifier), model))
+    folder = pretrained_folder(model)
+    return None if folder is None else load_artifact(folder)
 
 
 def _taggers(

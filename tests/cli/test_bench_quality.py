@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from memdecay.classifier.pretrained import pretrained_folder
+from memdecay.cli import bench_quality
 from memdecay.data.jsonl import read_traces, write_traces
 from memdecay.data.trace import Trace
 from tests.cli.conftest import Outcome, RunCommand
@@ -52,6 +54,7 @@ def test_bench_writes_rows_tables_and_plots(
     for text in ("30.0% of the full", "50.0% of the full", "memdecay@gold", "Memory at equal"):
         assert text in summary
     assert "ordinary_context, 512-2047" in summary
+    assert "nan" not in summary
     for name in ("kl.svg", "kl.png", "retention.svg"):
         assert (tmp_path / "out" / name).stat().st_size > 1000
     assert "Mean KL" in outcome.out
@@ -61,6 +64,15 @@ def test_bench_writes_rows_tables_and_plots(
     assert again.exit_code == 0
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "rows").iterdir()}
     assert after == before
+
+
+def test_the_product_is_measured_with_the_regions_that_it_runs_with(tiny_model: Path) -> None:
+    packaged = bench_quality._artifact(None, "smollm2")
+
+    assert packaged is not None
+    assert packaged.folder == pretrained_folder("smollm2")
+    assert bench_quality._artifact("rules", "smollm2") is None
+    assert bench_quality._artifact(None, str(tiny_model)) is None
 
 
 def test_selection_names_the_traces(

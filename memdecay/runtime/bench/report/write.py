@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -124,8 +125,8 @@ def _quality(table: ResultTable, budget: float) -> Iterator[str]:
             _with_interval(mean_interval(table.values(policy, budget, "kl")), 4),
             f"{geometric_mean(table.values(policy, budget, 'kl')):.4f}",
             "" if best is None else _with_interval(table.ratio(policy, best, budget), 2),
-            f"{mean('kl_tool'):.4f}",
-            f"{mean('kl_copied'):.4f}",
+            _number(mean("kl_tool")),
+            _number(mean("kl_copied")),
             _copied_ratio(table, policy, budget),
             f"{mean('delta_nll'):+.4f}",
             f"{mean('top1'):.1%}",
@@ -209,6 +210,10 @@ def _ratio_bound(bound: str, other: str) -> str | None:
 
 def _bounded(bound: str, share: float) -> str:
     return f"{ {'=': '', '<=': '≤ ', '>': '> '}[bound] }{share:.1%}"
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4f}"
 
 
 def _with_interval(interval: Interval, digits: int) -> str:
