@@ -37,6 +37,23 @@ LateTaggingOption = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+EarlyWatermarkOption = Annotated[
+    float,
+    typer.Option(
+        "--early-watermark",
+        help="Share of the budget above which tokens that score far below the threshold go before "
+        "there is need; 1 for none.",
+        rich_help_panel=_PANEL,
+    ),
+]
+EarlyMarginOption = Annotated[
+    float,
+    typer.Option(
+        "--early-margin",
+        help="Share of the threshold's score below which a token is far below it.",
+        rich_help_panel=_PANEL,
+    ),
+]
 PackAheadOption = Annotated[
     float,
     typer.Option(
@@ -112,9 +129,20 @@ def load_foresight(choice: str, llm: LanguageModel) -> ForesightHead | None:
 
 
 def with_cache_options(
-    config: CacheConfig, block_tokens: int, late_tagging: float, pack_ahead: float
+    config: CacheConfig,
+    block_tokens: int,
+    late_tagging: float,
+    pack_ahead: float,
+    early: tuple[float, float],
 ) -> CacheConfig:
     """Return a configuration with these options.
+
+    Args:
+        config: What they are added to.
+        block_tokens: Tokens that are forgotten together.
+        late_tagging: Share of the budget for late key decisions.
+        pack_ahead: Share of the budget for packing ahead.
+        early: The early watermark and its margin.
 
     Raises:
         ValueError: One is out of its range.
@@ -122,6 +150,7 @@ def with_cache_options(
     return replace(
         config,
         block_tokens=block_tokens,
+        early=replace(config.early, watermark=early[0], margin=early[1]),
         late_tagging=replace(config.late_tagging, max_share=late_tagging),
         fading=replace(config.fading, staging_share=pack_ahead),
     )

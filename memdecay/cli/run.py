@@ -19,6 +19,8 @@ from memdecay.classifier.regions import REGION_LABELS
 from memdecay.classifier.storage import check_writable, write_text_atomically
 from memdecay.cli.cache_options import (
     BlockTokensOption,
+    EarlyMarginOption,
+    EarlyWatermarkOption,
     ForesightOption,
     LateTaggingOption,
     PackAheadOption,
@@ -132,6 +134,8 @@ def run(
             rich_help_panel="Cache",
         ),
     ] = _DEFAULTS.low_watermark,
+    early_watermark: EarlyWatermarkOption = _DEFAULTS.early.watermark,
+    early_margin: EarlyMarginOption = _DEFAULTS.early.margin,
     max_region_share: Annotated[
         float,
         typer.Option(
@@ -190,7 +194,10 @@ def run(
             max_region_share=max_region_share,
             policy=policy,
         )
-        cache_config = with_cache_options(cache_config, block_tokens, late_tagging, pack_ahead)
+        early = (early_watermark, early_margin)
+        cache_config = with_cache_options(
+            cache_config, block_tokens, late_tagging, pack_ahead, early
+        )
         cache_config = apply_regions(cache_config, region_settings)
         answering = _Answering(max_new_tokens, SamplingConfig(temperature, seed=seed))
     check_policy(cache_config, foresight, model)

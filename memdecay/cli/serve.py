@@ -20,6 +20,8 @@ from memdecay.classifier.region_settings import RegionSettings
 from memdecay.cli.byte_sizes import parse_bytes, show_bytes
 from memdecay.cli.cache_options import (
     BlockTokensOption,
+    EarlyMarginOption,
+    EarlyWatermarkOption,
     ForesightOption,
     LateTaggingOption,
     PackAheadOption,
@@ -103,6 +105,8 @@ def serve(
     low_watermark: Annotated[
         float, typer.Option("--low-watermark", help="Share of the budget it goes down to.")
     ] = _CACHE.low_watermark,
+    early_watermark: EarlyWatermarkOption = _CACHE.early.watermark,
+    early_margin: EarlyMarginOption = _CACHE.early.margin,
     block_tokens: BlockTokensOption = _CACHE.block_tokens,
     late_tagging: LateTaggingOption = _CACHE.late_tagging.max_share,
     foresight: ForesightOption = PACKAGED,
@@ -216,6 +220,7 @@ def serve(
                     block_tokens,
                     late_tagging,
                     pack_ahead,
+                    (early_watermark, early_margin),
                 ),
                 settings,
             ),

@@ -12,16 +12,18 @@ from tests.cli.conftest import RunCommand
 
 
 def test_options_land_in_the_configuration() -> None:
-    config = with_cache_options(CacheConfig(512), 16, 0.05, 0.03)
+    config = with_cache_options(CacheConfig(512), 16, 0.05, 0.03, (0.5, 0.25))
 
     assert config.block_tokens == 16
     assert config.late_tagging.max_share == 0.05
     assert config.fading.staging_share == 0.03
+    assert (config.early.watermark, config.early.margin) == (0.5, 0.25)
 
 
 def test_what_is_left_out_changes_nothing() -> None:
     config = CacheConfig(512)
-    assert with_cache_options(config, 1, 0.0, 0.0) == config
+    early = (config.early.watermark, config.early.margin)
+    assert with_cache_options(config, config.block_tokens, 0.0, 0.0, early) == config
 
 
 @pytest.mark.parametrize(
@@ -30,6 +32,8 @@ def test_what_is_left_out_changes_nothing() -> None:
         ("--block-tokens", 0, "block_tokens must be 1 or more"),
         ("--late-tagging", 1.5, "max_share must be from 0 to below 1"),
         ("--pack-ahead", -0.5, "staging_share must be from 0 to below 1"),
+        ("--early-watermark", 1.5, "the early watermark must be above 0 and at most 1, got 1.5"),
+        ("--early-margin", 0.0, "the early margin must be above 0 and at most 1, got 0.0"),
     ],
 )
 @pytest.mark.parametrize("name", ["run", "serve"])
