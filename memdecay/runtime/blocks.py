@@ -1,4 +1,4 @@
-"""Scores of blocks of neighbouring tokens, so that whole blocks are forgotten."""
+"""Blocks of neighbouring tokens, which are forgotten as a whole."""
 
 from __future__ import annotations
 
@@ -34,3 +34,21 @@ def share_in_blocks(scores: Tensor, positions: Tensor, block_tokens: int) -> Ten
     counts = scores.new_zeros(shape).scatter_add(1, blocks, (~scores.isneginf()).to(scores))
     means = best + torch.log(sums / counts.clamp_min(1))
     return means.gather(1, blocks).masked_fill(scores.isneginf(), -math.inf)
+
+
+def block_numbers(positions: Tensor, is_pad: Tensor, block_tokens: int) -> Tensor | None:
+    """Number the blocks that are left, from 0; None where each token is a block.
+
+    Args:
+        positions: Position of each token, shape ``(batch, kept)``, int64, in any order.
+        is_pad: Which are padding, shape ``(batch, kept)``, bool: a block of its own.
+        block_tokens: Tokens of a block.
+
+    Returns:
+        Shape ``(batch, kept)``, int64; the tokens of one block have one number.
+    """
+    if block_tokens == 1:
+        return None
+    blocks = torch.where(is_pad, -1, positions // block_tokens)
+    numbers: Tensor = torch.unique(blocks, return_inverse=True)[1]
+    return numbers

@@ -12,7 +12,8 @@ from transformers import PretrainedConfig
 
 from memdecay.classifier.regions import NUM_REGIONS, UNTAGGED_TABLE, Region, RegionTable
 from memdecay.runtime.config import CacheConfig
-from memdecay.runtime.eviction import choose_kept
+from memdecay.runtime.early_looks import EarlyLooks
+from memdecay.runtime.eviction import choose_kept, choose_kept_early
 from memdecay.runtime.fading_cache import FadingCache
 from memdecay.runtime.fading_layer import FadingLayer
 from memdecay.runtime.fates import Fate, Fates, bits_after
@@ -61,6 +62,7 @@ class DecayCache(FadingCache):
     _evicted: Tensor
     _num_evicted: int
     _moved_rows: Tensor | None
+    _looks: EarlyLooks
 
     def __init__(
         self,
@@ -236,7 +238,8 @@ class DecayCache(FadingCache):
     def evict(self) -> int:
         """Go down to the low watermark if one more token would exceed the high one.
 
-        Where tokens fade, `make_room` does all: it knows how much room the next ones need.
+        Above the early watermark tokens far below the threshold go. Where tokens fade, `make_room`
+        does the rest: it knows how much room the next ones need.
 
         Returns:
             How many tokens each row gave up.
@@ -245,10 +248,12 @@ class DecayCache(FadingCache):
             if self._room() < 0:
                 return self._fade(self.config.fading_room_tokens)
             self._pack_ahead()
+            return self._fade_early() if self._is_early_due() else 0
+        if not self.policy.evicts:
             return 0
-        if not self.policy.evicts or self.tokens_kept + 1 <= self.config.high_tokens:
-            return 0
-        return self._evict_to(self._low_tokens())
+        if self.tokens_kept + 1 > self.config.high_tokens:
+            return self._evict_to(self._low_tokens())
+        return self._evict_early() if self._is_early_due() else 0
 
     def make_room(self, num_new: int) -> int:
         """Evict, if needed, so that ``num_new`` more tokens fit the buffers without growth.
@@ -290,6 +295,21 @@ class DecayCache(FadingCache):
     def _low_tokens(self) -> int:
         return max(self.config.low_tokens, min(self.tokens_kept, self._num_safe()))
 
+    def _is_early_due(self) -> bool:
+        if not self.policy.scores_logarithms or not self.bytes_per_token:
+            return False
+        used = self.tokens_kept
+        if self.fades:
+            used = self.allocated_bytes // self.bytes_per_token - self._room()
+        return self._looks.is_due(self.tokens_seen, used)
+
+    def _evict_early(self) -> int:
+        slots = self._foreseen()
+        with bookkeeping():
+            keys = tuple(layer.keys for layer in self._evicting)
+            indices, scores = choose_kept_early(slots, keys, self.policy, self.config)
+        return self._keep_only(slots, indices, scores) if indices.shape[1] < slots.num_kept else 0
+
     def _evict_to(self, num_keep: int) -> int:
         slots = self._foreseen()
         with bookkeeping():
@@ -297,6 +317,10 @@ class DecayCache(FadingCache):
                 slots = promote(slots, self.config, self.region_table)
             keys = tuple(layer.keys for layer in self._evicting)
             indices, scores = choose_kept(slots, keys, self.policy, self.config, num_keep)
+        return self._keep_only(slots, indices, scores)
+
+    def _keep_only(self, slots: Slots, indices: Tensor, scores: Tensor) -> int:
+        with bookkeeping():
             self._keep_in_layers(indices)
         bits = torch.full_like(indices[0], FULL_BITS)
         return self._keep_slots(slots, indices, bits, scores)
@@ -311,6 +335,7 @@ class DecayCache(FadingCache):
             lost = slots.count_per_region() - kept.count_per_region()
             self._evicted = self._evicted.to(lost.device) + lost
         self._slots = kept
+        self._looks.last_seen = slots.num_seen
         num_lost = slots.num_kept - kept.num_kept
         self._num_evicted += num_lost
         logger.debug("evicted %d of %d tokens a row", num_lost, slots.num_kept)
@@ -334,6 +359,7 @@ class DecayCache(FadingCache):
             self._drop_staged()
         if self._slots is not None:
             self._slots = slots
+        self._looks.take_back(slots.num_seen)
         if self._fates is not None:
             self._fates = self._fates.first(slots.num_seen)
 
@@ -397,6 +423,7 @@ class DecayCache(FadingCache):
     def _forget(self) -> None:
         self._slots = None
         self._staged = None
+        self._looks = EarlyLooks(self.config.early, self.config.budget_tokens)
         self._fates = None
         self._pins = ()
         self._first_pad_lengths = None

@@ -39,6 +39,7 @@ def cache_state(cache: DecayCache) -> dict[str, Tensor]:
         state["slots.num_seen"] = torch.tensor(slots.num_seen)
         state["evicted"] = cache._evicted
         state["num_evicted"] = torch.tensor(cache._num_evicted)
+        state["looked_at"] = torch.tensor(cache._looks.last_seen)
         state["pins"] = torch.tensor(cache._pins, dtype=torch.int64).reshape(-1, 2)
         if cache._fates is not None:
             state |= {f"fates.{name}": getattr(cache._fates, name) for name in _FATE_COLUMNS}
@@ -71,6 +72,7 @@ def load_cache_state(cache: DecayCache, state: Mapping[str, Tensor]) -> None:
         cache._slots = Slots(**columns, num_seen=int(state["slots.num_seen"]))
         cache._evicted = state["evicted"]
         cache._num_evicted = int(state["num_evicted"])
+        cache._looks.last_seen = int(state["looked_at"])
         cache._pins = tuple((int(start), int(stop)) for start, stop in state["pins"])
         if "fates.bits" in state:
             cache._fates = Fates(**{name: state[f"fates.{name}"] for name in _FATE_COLUMNS})

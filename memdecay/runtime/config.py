@@ -9,6 +9,7 @@ from typing import Final, Literal
 from memdecay.classifier.errors import BudgetError
 from memdecay.classifier.region_settings import RegionSettings
 from memdecay.classifier.regions import NUM_REGIONS
+from memdecay.runtime.early_config import EarlyConfig
 from memdecay.runtime.foresight.head import ForesightHead
 from memdecay.runtime.precision.tiers import TIER_BITS
 
@@ -167,6 +168,7 @@ class CacheConfig:
         block_tokens: Neighbouring tokens that are forgotten together as far as their guards allow,
             for engines that keep whole blocks; 1 takes each token by itself.
         late_tagging: How attention makes tokens key decisions.
+        early: Which tokens go before the high watermark is reached.
         regions: What each region weighs, its floor and cap where tokens fade, and its floor of
             precision. Its table plays no part here: scores and decay come with the tags. Set it
             by `with_regions`, which brings the other fields in line.
@@ -189,6 +191,7 @@ class CacheConfig:
     storage_dtype: str | None = None
     block_tokens: int = 1
     late_tagging: LateTaggingConfig = field(default_factory=LateTaggingConfig)
+    early: EarlyConfig = field(default_factory=EarlyConfig)
     regions: RegionSettings = field(default_factory=RegionSettings)
     foresight: ForesightHead | Literal["packaged"] | None = PACKAGED
 

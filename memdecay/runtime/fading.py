@@ -43,6 +43,7 @@ def plan_fading(
     budget: float,
     min_bits: Tensor | None = None,
     is_unforgettable: Tensor | None = None,
+    blocks: Tensor | None = None,
 ) -> Move:
     """Choose each token's step so that the expected loss is least within a budget.
 
@@ -65,6 +66,9 @@ def plan_fading(
         min_bits: The coarsest step a token may stand at while it is kept, shape
             ``(batch, kept)``, int64; None allows all.
         is_unforgettable: Tokens that may lose precision but stay, shape ``(batch, kept)``, bool.
+        blocks: Tokens of a row with the same number are forgotten together or not at all, as far
+            as they may be; those that stay fade each by itself. Shape ``(batch, kept)``, int64, 0
+            or above; None decides for each token alone.
 
     Returns:
         The move. Where even the protected tokens exceed the budget, they alone stay.
@@ -74,26 +78,30 @@ def plan_fading(
     """
     if tuple(step.bits for step in steps) != layout.bits:
         raise ValueError(f"steps must be those of the layout {layout.bits}, got {steps}")
-    choices = _Choices.of(log_worth, layout, steps, is_protected, min_bits, is_unforgettable)
-    chosen = choices.at(_lowest_price(choices, budget))
+    choices = Choices.of(log_worth, layout, steps, is_protected, min_bits, is_unforgettable, blocks)
+    chosen = choices.at(lowest_price(choices, budget))
     counts = _counts(chosen, len(steps))
-    return _move(chosen, log_worth, layout, counts)
+    return move_of(chosen, log_worth, layout, counts)
 
 
 @dataclass(frozen=True, slots=True)
-class _Choices:
+class Choices:
     """What each token may become; choice 0 is to be forgotten, choice k the k-th step.
+
+    No token may become finer than it is.
 
     Attributes:
         log_worth: ``(batch, kept)``.
         noises: What each choice loses, ``(choices,)``.
         costs: What each choice costs a token, ``(batch, kept, choices)``; infinite where it is
             not allowed.
+        blocks: See `plan_fading`.
     """
 
     log_worth: Tensor
     noises: Tensor
     costs: Tensor
+    blocks: Tensor | None = None
 
     @classmethod
     def of(
@@ -104,7 +112,9 @@ class _Choices:
         is_protected: Tensor,
         min_bits: Tensor | None,
         is_unforgettable: Tensor | None,
-    ) -> _Choices:
+        blocks: Tensor | None = None,
+    ) -> Choices:
+        """Find what is allowed, see `plan_fading`."""
         device = log_worth.device
         noises = torch.tensor([1.0, *(step.noise for step in steps)], device=device)
         costs = torch.tensor([0.0, *(step.cost for step in steps)], device=device)
@@ -118,20 +128,35 @@ class _Choices:
         if is_unforgettable is not None:
             is_allowed &= ~is_unforgettable[..., None] | (choice > 0)
         is_allowed &= ~is_protected[..., None] | (choice == present[:, None])
-        return cls(log_worth, noises, torch.where(is_allowed, costs, math.inf))
+        return cls(log_worth, noises, torch.where(is_allowed, costs, math.inf), blocks)
 
     def at(self, log_price: float) -> Tensor:
         """Return the best choice of each token at a price, ``(batch, kept)``, int64."""
         # Loss over price, so that neither over- nor underflows: exp(worth - price) * noise + cost.
         relative = (self.log_worth - log_price).clamp_(-80.0, 80.0).exp_()
-        return torch.addcmul(self.costs, relative[..., None], self.noises).argmin(dim=-1)
+        losses = torch.addcmul(self.costs, relative[..., None], self.noises)
+        if self.blocks is None:
+            return losses.argmin(dim=-1)
+        forgotten, (kept, step) = losses[..., 0], losses[..., 1:].min(dim=-1)
+        may_go = forgotten.isfinite()
+        gain = torch.where(may_go, kept - forgotten, 0.0)
+        by_block = gain.new_zeros((len(gain), int(self.blocks.max()) + 1))
+        by_block.scatter_add_(1, self.blocks, gain)
+        goes = may_go & (by_block.gather(1, self.blocks) > 0)
+        return (step + 1).masked_fill(goes, 0)
 
     def cost(self, chosen: Tensor) -> float:
         """Return the mean cost of a row."""
         return float(self.costs.gather(2, chosen[..., None]).sum(dim=1).mean())
 
 
-def _lowest_price(choices: _Choices, budget: float) -> float:
+def lowest_price(choices: Choices, budget: float) -> float:
+    """Return the logarithm of the lowest price at which all fit, of the highest if none does.
+
+    Args:
+        choices: What each token may become.
+        budget: What a row may cost on average, in tokens at full precision.
+    """
     low, high = _LOG_PRICE_RANGE
     if choices.cost(choices.at(low)) <= budget:
         return low
@@ -151,8 +176,15 @@ def _counts(chosen: Tensor, num_steps: int) -> list[int]:
     return (one_hot.sum(dim=1).sum(dim=0) // chosen.shape[0]).tolist()[1:]
 
 
-def _move(chosen: Tensor, log_worth: Tensor, layout: Layout, counts: Sequence[int]) -> Move:
-    """Fill every step with the tokens that chose it or a finer one, best first."""
+def move_of(chosen: Tensor, log_worth: Tensor, layout: Layout, counts: Sequence[int]) -> Move:
+    """Fill every step with the tokens that chose it or a finer one, best first.
+
+    Args:
+        chosen: What each token chose, see `Choices`, shape ``(batch, kept)``, int64.
+        log_worth: Shape ``(batch, kept)``, float.
+        layout: Where the tokens stand now.
+        counts: Tokens of every row at each step afterwards.
+    """
     parts = []
     is_open = torch.ones_like(chosen, dtype=torch.bool)
     for step in range(len(counts), 0, -1):

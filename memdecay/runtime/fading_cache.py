@@ -11,7 +11,7 @@ from memdecay.classifier.regions import RegionTable
 from memdecay.runtime.budgeted import BudgetedLayers
 from memdecay.runtime.config import CacheConfig
 from memdecay.runtime.fading_move import alike
-from memdecay.runtime.fading_plan import plan_move
+from memdecay.runtime.fading_plan import plan_early_move, plan_move, room_gained
 from memdecay.runtime.guards import chunk_error, num_safe
 from memdecay.runtime.late_tagging import promote
 from memdecay.runtime.layer import bookkeeping
@@ -86,6 +86,19 @@ class FadingCache(BudgetedLayers):
             slots = promote(slots, self.config, self.region_table)
             move, worth = plan_move(slots, self.policy, self.config, self._fading_layers, room)
             self._move_in_layers(move, self._rotation_of(slots), room)
+        return self._keep_moved(slots, move, worth)
+
+    def _fade_early(self) -> int:
+        """Let tokens far below the threshold fade or go, and use their bytes as room."""
+        if self._staged is not None:
+            return 0
+        slots, layers = self._foreseen(), self._fading_layers
+        with bookkeeping():
+            move, worth = plan_early_move(slots, self.policy, self.config, layers)
+            gained = room_gained(move, layers)
+            if gained <= 0:
+                return 0
+            self._move_in_layers(move, self._rotation_of(slots), self._room() + gained)
         return self._keep_moved(slots, move, worth)
 
     def _keep_moved(self, slots: Slots, move: Move, worth: Tensor) -> int:

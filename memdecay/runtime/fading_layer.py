@@ -72,6 +72,11 @@ class FadingLayer(EvictingLayer):
         return super().allocated_bytes + packed + (self._basis.nbytes if self._basis else 0)
 
     @property
+    def has_basis(self) -> bool:
+        """Whether a token was packed before."""
+        return self._basis is not None
+
+    @property
     def basis_bytes(self) -> int:
         """Bytes of the basis of the keys, which exists once a token is packed."""
         heads, width = self.keys.shape[1], self.keys.shape[3]

@@ -138,3 +138,53 @@ def test_padding_goes_first() -> None:
 def test_steps_must_be_those_of_the_layout() -> None:
     with pytest.raises(ValueError, match="steps must be those of the layout"):
         plan_fading(torch.zeros(1, 1), Layout.all_full((8, 16), 1), STEPS, unprotected(1), 1.0)
+
+
+@given(
+    worth=st.lists(st.floats(-3, 3), min_size=2, max_size=6),
+    blocks=st.lists(st.integers(0, 2), min_size=6, max_size=6),
+    share=st.floats(0.2, 0.9),
+)
+def test_blocks_are_forgotten_whole_and_none_that_costs_no_more_loses_less(
+    worth: list[float], blocks: list[int], share: float
+) -> None:
+    num = len(worth)
+    numbers = torch.tensor([blocks[:num]])
+    move = plan_fading(
+        torch.tensor([worth]),
+        Layout.all_full(BITS, num),
+        STEPS,
+        unprotected(num),
+        share * num,
+        blocks=numbers,
+    )
+    options = {0: (0.0, 1.0), **{step.bits: (step.cost, step.noise) for step in STEPS}}
+    chosen = tuple(steps_of(move).get(place, 0) for place in range(num))
+
+    def is_whole(bits: tuple[int, ...]) -> bool:
+        gone = {number for number, b in zip(blocks, bits, strict=False) if b == 0}
+        return not any(b for number, b in zip(blocks, bits, strict=False) if number in gone)
+
+    def loss(bits: tuple[int, ...]) -> float:
+        return sum(math.exp(w) * options[b][1] for w, b in zip(worth, bits, strict=True))
+
+    assert is_whole(chosen)
+    rivals = filter(is_whole, itertools.product(options, repeat=num))
+    cheap = [bits for bits in rivals if sum(options[b][0] for b in bits) <= cost_of(move) + 1e-6]
+    assert loss(chosen) <= min(map(loss, cheap)) * (1 + 1e-3) + 1e-6
+
+
+def test_a_block_stays_for_the_token_that_may_not_go_but_those_beside_it_do() -> None:
+    protected = torch.tensor([[True, False, False, False]])
+    worth = torch.tensor([[0.0, -9.0, -9.0, 2.0]])
+
+    move = plan_fading(
+        worth,
+        Layout.all_full(BITS, 4),
+        STEPS,
+        protected,
+        2.0,
+        blocks=torch.tensor([[0, 0, 0, 1]]),
+    )
+
+    assert steps_of(move) == {0: 16, 3: 16}

@@ -85,6 +85,14 @@ class EvictionPolicy(Protocol):
         """Whether tokens lose precision before they are forgotten; if not, they go at once."""
 
     @property
+    def scores_logarithms(self) -> bool:
+        """Whether a score is the logarithm of a token's expected use.
+
+        The distance between two then says how far one token lies below another; other scores
+        only say which of two goes first.
+        """
+
+    @property
     def observation(self) -> Observation:
         """What has to be watched for the scores; counts only where attention is used."""
 

@@ -32,6 +32,7 @@ class H2oPolicy:
     uses_keys: bool = False
     uses_foresight: bool = False
     fades: bool = False
+    scores_logarithms: bool = False
     observation: Observation = _ALL_QUERIES
 
     def score(self, slots: Slots, keys: tuple[Tensor, ...]) -> Tensor:  # noqa: ARG002

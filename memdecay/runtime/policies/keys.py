@@ -69,6 +69,7 @@ class KeyPolicy:
     uses_keys: bool = True
     uses_foresight: bool = False
     fades: bool = False
+    scores_logarithms: bool = False
     observation: Observation = AS_CONFIGURED
 
     def score(self, slots: Slots, keys: tuple[Tensor, ...]) -> Tensor:

@@ -37,6 +37,7 @@ class LearnedPolicy:
     uses_keys: bool = False
     uses_foresight: bool = True
     fades: bool = False
+    scores_logarithms: bool = True
     observation: Observation = AS_CONFIGURED
 
     def score(self, slots: Slots, keys: tuple[Tensor, ...]) -> Tensor:  # noqa: ARG002

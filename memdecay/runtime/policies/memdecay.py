@@ -50,6 +50,7 @@ class MemdecayPolicy:
     uses_keys: bool = False
     uses_foresight: bool = True
     fades: bool = True
+    scores_logarithms: bool = True
     observation: Observation = AS_CONFIGURED
 
     def score(self, slots: Slots, keys: tuple[Tensor, ...]) -> Tensor:  # noqa: ARG002

@@ -22,6 +22,7 @@ class NewestStay:
     uses_keys: bool = False
     uses_foresight: bool = False
     fades: bool = False
+    scores_logarithms: bool = False
     observation: Observation = AS_CONFIGURED
 
     def score(self, slots: Slots, keys: tuple[Tensor, ...]) -> Tensor:  # noqa: ARG002

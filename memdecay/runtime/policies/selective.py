@@ -34,6 +34,7 @@ class SelectivePolicy:
     uses_keys: bool = False
     uses_foresight: bool = False
     fades: bool = False
+    scores_logarithms: bool = False
     observation: Observation = AS_CONFIGURED
 
     def __post_init__(self) -> None:

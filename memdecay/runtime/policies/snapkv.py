@@ -39,6 +39,7 @@ class SnapKvPolicy:
     uses_keys: bool = False
     uses_foresight: bool = False
     fades: bool = False
+    scores_logarithms: bool = False
     observation: Observation = field(init=False)
 
     def __post_init__(self) -> None:

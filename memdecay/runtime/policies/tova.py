@@ -29,6 +29,7 @@ class TovaPolicy:
     uses_keys: bool = False
     uses_foresight: bool = False
     fades: bool = False
+    scores_logarithms: bool = False
     observation: Observation = _NEWEST_QUERY
 
     def score(self, slots: Slots, keys: tuple[Tensor, ...]) -> Tensor:  # noqa: ARG002

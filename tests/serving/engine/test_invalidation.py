@@ -16,6 +16,7 @@ from memdecay.classifier.fingerprint import llm_fingerprint
 from memdecay.classifier.llm import LanguageModel
 from memdecay.classifier.regions import RegionDecay
 from memdecay.runtime.config import FadingConfig, LateTaggingConfig
+from memdecay.runtime.early_config import EarlyConfig
 from memdecay.runtime.foresight.head import ForesightHead
 from memdecay.runtime.tagger import RegionTagger
 from tests.runtime.artifacts import random_artifact, random_graph, random_inputs
@@ -114,5 +115,6 @@ def test_sessions_of_other_settings_are_not_used(llm: LanguageModel, tmp_path: P
         {"foresight": replace(head, weights=(*head.weights[1:], 0.2))},
         {"fading": FadingConfig(steps=(4,))},
         {"late_tagging": LateTaggingConfig(max_share=0.01)},
+        {"early": EarlyConfig(watermark=0.5)},
     ]
-    assert [sessions_on_disk(llm, None, tmp_path, **one) for one in settings] == [0] * 7
+    assert [sessions_on_disk(llm, None, tmp_path, **one) for one in settings] == [0] * 8

@@ -34,7 +34,15 @@ MODIFIERS: Mapping[str, Callable[[CacheConfig], CacheConfig]] = MappingProxyType
             max_share_per_region=None,
             regions=replace(config.regions, max_shares=(None,) * NUM_REGIONS),
         ),
+        "no-early": lambda config: replace(config, early=replace(config.early, watermark=1.0)),
         "watermarks": lambda config: replace(config, high_watermark=0.8, low_watermark=0.7),
+        "marks": lambda config: replace(
+            config,
+            early=replace(config.early, watermark=0.6),
+            high_watermark=0.8,
+            low_watermark=0.7,
+            fading=replace(config.fading, room_share=0.1),
+        ),
         "blocks": lambda config: replace(config, block_tokens=16),
         "late-tagging": lambda config: replace(
             config, late_tagging=replace(config.late_tagging, max_share=0.05)
