@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +20,9 @@ from memdecay.runtime.policies.base import Blend
 
 AttentionFunction = Callable[..., Any]
 """Takes module, query, key, value, attention_mask and keywords, as transformers calls it."""
+
+_FLASH = "flash"
+"""What transformers knows flash attention by, in the names of implementations."""
 
 
 @contextmanager
@@ -65,7 +69,7 @@ def wrap_attention(decoder: PreTrainedModel, attend: AttentionFunction) -> Itera
         attend: Called in place of the attention function, with that function as its first
             argument.
     """
-    base = decoder.config._attn_implementation
+    base = str(decoder.config._attn_implementation)
     # The base's name stays in front: transformers looks for "flash" or "sdpa" in it.
     name = f"{base}_memdecay_{id(attend)}"
 
@@ -77,19 +81,40 @@ def wrap_attention(decoder: PreTrainedModel, attend: AttentionFunction) -> Itera
         # Without a mask function of that name, transformers would ignore padding.
         AttentionMaskInterface.register(name, masks[base])
     try:
-        decoder.set_attn_implementation(name)
+        _set_attention(decoder, name)
         yield
     finally:
-        decoder.set_attn_implementation(base)
+        _set_attention(decoder, base)
         AttentionInterface._global_mapping.pop(name, None)
         AttentionMaskInterface._global_mapping.pop(name, None)
+
+
+def _set_attention(decoder: PreTrainedModel, name: str) -> None:
+    if _FLASH in name:
+        # transformers would look for a kernel of that name on its hub.
+        decoder.config._attn_implementation = name
+    else:
+        decoder.set_attn_implementation(name)
 
 
 def _attention_function(module: nn.Module, base: str) -> AttentionFunction:
     """Look the wrapped function up; eager attention lives beside each model's own module."""
     own = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
     function: AttentionFunction = AttentionInterface().get_interface(base, own)
-    return function
+    return partial(_call_flash, function, base) if _FLASH in base else function
+
+
+def _call_flash(
+    function: AttentionFunction, base: str, module: nn.Module, *args: Any, **kwargs: Any
+) -> Any:
+    """Call a function that loads its kernel by the name which the configuration gives."""
+    config: Any = module.config
+    name = config._attn_implementation_internal
+    config._attn_implementation_internal = base
+    try:
+        return function(module, *args, **kwargs)
+    finally:
+        config._attn_implementation_internal = name
 
 
 class AttentionRecorder:
