@@ -98,7 +98,7 @@ def test_flash_masks_fit_what_the_cache_kept(
 
     assert cache.tokens_kept < cache.tokens_seen or cache.layout.num_faded
     torch.testing.assert_close(cache.slots.positions, other.slots.positions)
-    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-4)
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-3)
     is_real = ~cache.slots.is_pad
     torch.testing.assert_close(
         cache.slots.attention[is_real],
