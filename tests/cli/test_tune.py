@@ -13,7 +13,7 @@ from memdecay.runtime.tuning import gather
 from memdecay.runtime.tuning.evaluate import SnapshotJudge
 from tests.cli.conftest import RunCommand
 
-FAST = ("--budget", 0.9, "--next-tokens", 48, "--max-evaluations", 3, "--limit", 4)
+FAST = ("--budget", 0.9, "--next-tokens", 48, "--max-evaluations", 3, "--limit", 8)
 
 
 def test_weights_are_fitted_and_run_takes_them(
@@ -89,6 +89,7 @@ def test_stages_and_what_never_fades_are_chosen(
         (("--classifier", "nowhere"), "nowhere"),
         (("--stages", "table,weight"), "--stages must be one or more of table, weights, joined"),
         (("--stages", ""), "--stages must be one or more of table, weights, joined by commas"),
+        (("--limit", "2"), "or fit no table with --stages weights"),
         (("--keep", "plans"), "--keep: unknown region 'plans'; expected one of"),
         (("--regions", "none.toml"), "none.toml can't be read"),
         (("--max-tokens", "40"), "expected long traces of 2 tasks or more, to fit and test, got 0"),

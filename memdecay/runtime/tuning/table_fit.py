@@ -73,7 +73,7 @@ def fit_table(evidence: Sequence[Evidence], config: TableConfig) -> RegionTable:
         raise TraceError(
             f"expected {config.min_tokens} tokens of ordinary context or more, from which all "
             f"scores are counted, in each part of the traces, got {counts[_ORDINARY]:.0f}; give "
-            "more --traces"
+            "more --traces, or fit no table with --stages weights"
         )
     # What has too few tokens counts as ordinary context, which it is scored as too.
     is_rare = counts < config.min_tokens
