@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from memdecay.classifier.errors import ConfigError
-from memdecay.classifier.region_settings import BIT_WIDTHS, RegionSettings
+from memdecay.classifier.region_settings import (
+    BIT_WIDTHS,
+    DEFAULT_TEMPLATE_WEIGHT,
+    RegionSettings,
+)
 from memdecay.classifier.regions import Region, RegionDecay, RegionTable
 from memdecay.classifier.storage import write_text_atomically
 
@@ -47,7 +51,7 @@ def region_settings_toml(settings: RegionSettings) -> str:
 
 def _score_lines(settings: RegionSettings) -> list[str]:
     lines = []
-    if settings.template_weight:
+    if settings.template_weight != DEFAULT_TEMPLATE_WEIGHT:
         lines.append(f"template_weight = {settings.template_weight!r}")
     if settings.prior_weight is not None:
         lines.append(f"prior_weight = {settings.prior_weight!r}")
@@ -96,7 +100,9 @@ def read_region_settings(path: Path) -> RegionSettings:
             max_shares=tuple(row.max_share for row in rows),
             min_shares=tuple(row.min_share for row in rows),
             min_bits=tuple(row.min_bits for row in rows),
-            template_weight=_number(path, "[score]", score, "template_weight", 0.0),
+            template_weight=_number(
+                path, "[score]", score, "template_weight", DEFAULT_TEMPLATE_WEIGHT
+            ),
             prior_weight=_number(path, "[score]", score, "prior_weight", 0.0)
             if "prior_weight" in score
             else None,

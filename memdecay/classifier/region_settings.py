@@ -11,6 +11,10 @@ BIT_WIDTHS = (2, 3, 4, 8, 16)
 """Bits that a kept number may be stored with, the coarsest first."""
 
 
+DEFAULT_TEMPLATE_WEIGHT = 1.5
+"""Models lean on the marks between messages, however few tokens attend to them at a time."""
+
+
 @dataclass(frozen=True, slots=True)
 class RegionSettings:
     """How each region's tokens are scored, shared out and stored; tuples in `Region`'s order.
@@ -37,7 +41,7 @@ class RegionSettings:
     max_shares: tuple[float | None, ...] = (None,) * NUM_REGIONS
     min_shares: tuple[float, ...] = (0.0,) * NUM_REGIONS
     min_bits: tuple[int, ...] = (BIT_WIDTHS[0],) * NUM_REGIONS
-    template_weight: float = 0.0
+    template_weight: float = DEFAULT_TEMPLATE_WEIGHT
     prior_weight: float | None = None
     model: str = ""
     made_by: str = ""

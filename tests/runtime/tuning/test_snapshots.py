@@ -113,7 +113,7 @@ def test_weights_change_the_divergence_and_settings_without_regions_do_not(
 
     assert judge.judge(snapshot, yielding) == pytest.approx(none, rel=1e-6)
     assert judge.judge(snapshot, RegionSettings(weights=weights)) != pytest.approx(none, rel=1e-3)
-    assert judge.judge(snapshot, RegionSettings(template_weight=9.0)) != pytest.approx(
+    assert judge.judge(snapshot, RegionSettings(template_weight=-9.0)) != pytest.approx(
         judge.judge(snapshot, RegionSettings()), rel=1e-3
     )
 
