@@ -27,10 +27,10 @@ _LAYER_TYPES = ["sliding_attention", "full_attention"] * 2
 CONFIGS: dict[str, PreTrainedConfig] = {
     "llama": LlamaConfig(**TINY),
     "qwen2": Qwen2Config(**TINY),
-    "qwen3": Qwen3Config(**TINY, head_dim=8),
+    "qwen3": Qwen3Config(**TINY, head_dim=16),
     "mistral": MistralConfig(**TINY, sliding_window=None),
     "phi3": Phi3Config(**TINY, sliding_window=None),
-    "gemma2": Gemma2Config(**_MIXED, layer_types=_LAYER_TYPES, query_pre_attn_scalar=8),
+    "gemma2": Gemma2Config(**_MIXED, layer_types=_LAYER_TYPES, query_pre_attn_scalar=20),
     "gemma3": Gemma3TextConfig(**_MIXED, layer_types=_LAYER_TYPES, query_pre_attn_scalar=8),
 }
 FAMILIES = [
@@ -43,8 +43,8 @@ FAMILIES = [
 
 
 @cache
-def tiny_family(family: str, implementation: str) -> PreTrainedModel:
-    """Return a random model in float32."""
+def tiny_family(family: str, implementation: str | None = None) -> PreTrainedModel:
+    """Return a random model in float32, with transformers' choice of attention for None."""
     torch.manual_seed(0)
     # A model writes its attention into the configuration.
     config = copy.deepcopy(CONFIGS[family])

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache as memoize
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from transformers import (
-    AutoModelForCausalLM,
-    Gemma2Config,
-    Gemma3TextConfig,
-    LlamaConfig,
-    MistralConfig,
-    Phi3Config,
-    PreTrainedConfig,
-    PreTrainedModel,
-    Qwen2Config,
-    Qwen3Config,
-)
+from transformers import PreTrainedModel
 
 from memdecay.classifier.decoder import find_decoder
 from memdecay.runtime import fading_layer
@@ -32,32 +19,12 @@ from memdecay.runtime.config import FadingConfig, FeedbackConfig
 from memdecay.runtime.packed_attention import attend_to_packed
 from memdecay.runtime.packed_states import PackedStates
 
-from .reference import TINY, left_padded_mask, make_cache, random_ids
+from .families import CONFIGS, tiny_family
+from .reference import left_padded_mask, make_cache, random_ids
 
 pytest.importorskip("numba")
 
-MIXED = {**TINY, "num_hidden_layers": 4, "head_dim": 8, "sliding_window": 8}
-LAYER_TYPES = ["sliding_attention", "full_attention"] * 2
-CONFIGS: dict[str, PreTrainedConfig] = {
-    "llama": LlamaConfig(**TINY),
-    "qwen2": Qwen2Config(**TINY),
-    "qwen3": Qwen3Config(**TINY, head_dim=16),
-    "mistral": MistralConfig(**TINY, sliding_window=None),
-    "phi3": Phi3Config(**TINY, sliding_window=None),
-    "gemma2": Gemma2Config(**MIXED, layer_types=LAYER_TYPES, query_pre_attn_scalar=20),
-    "gemma3": Gemma3TextConfig(**MIXED, layer_types=LAYER_TYPES, query_pre_attn_scalar=8),
-}
 CHUNKS = (20, 20, 20, 1, 1, 8, 1, 20, 1, 1)
-
-
-@memoize
-def tiny_model(name: str, attn_implementation: str | None = None) -> PreTrainedModel:
-    torch.manual_seed(0)
-    options = {"attn_implementation": attn_implementation} if attn_implementation else {}
-    # A model writes its attention into the configuration.
-    config = copy.deepcopy(CONFIGS[name])
-    model: PreTrainedModel = AutoModelForCausalLM.from_config(config, **options)
-    return model.eval()
 
 
 def fading_cache(model: PreTrainedModel, **options: Any) -> DecayCache:
@@ -122,7 +89,7 @@ def test_logits_are_those_of_unpacked_tokens(
     storage_dtype: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model = tiny_model(name)
+    model = tiny_family(name)
     with unpacking(monkeypatch):
         expected, none = run(model, fading_cache(model, storage_dtype=storage_dtype), pad_lengths)
 
@@ -135,12 +102,12 @@ def test_logits_are_those_of_unpacked_tokens(
 
 
 def test_eager_attention_gets_unpacked_tokens() -> None:
-    model = tiny_model("llama", "eager")
+    model = tiny_family("llama", "eager")
 
     logits, packed = run(model, fading_cache(model), [0])
 
     assert packed == []
-    expected, _ = run(tiny_model("llama"), fading_cache(tiny_model("llama")), [0])
+    expected, _ = run(tiny_family("llama"), fading_cache(tiny_family("llama")), [0])
     torch.testing.assert_close(logits, expected, atol=2e-4, rtol=2e-4)
 
 
@@ -148,7 +115,7 @@ def test_eager_attention_gets_unpacked_tokens() -> None:
 def test_attention_is_watched_all_the_same(
     pad_lengths: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = tiny_model("llama")
+    model = tiny_family("llama")
     unpacked, packed = (fading_cache(model) for _ in range(2))
     with unpacking(monkeypatch):
         run(model, unpacked, pad_lengths)
@@ -162,7 +129,7 @@ def test_attention_is_watched_all_the_same(
 
 
 def test_nothing_is_unpacked_to_watch_a_single_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = tiny_model("llama")
+    model = tiny_family("llama")
     cache = fading_cache(model, feedback=FeedbackConfig(observe_every_tokens=1))
     with attach(model, cache), torch.inference_mode():
         for chunk in random_ids(1, 60).split(20, dim=1):
@@ -180,7 +147,7 @@ def fail(*_: object) -> None:
 
 
 def test_the_model_and_the_cache_are_as_before_behind_the_block() -> None:
-    model = tiny_model("llama")
+    model = tiny_family("llama")
     decoder = find_decoder(model)
     cache = fading_cache(model)
 
@@ -194,7 +161,7 @@ def test_the_model_and_the_cache_are_as_before_behind_the_block() -> None:
 
 def faded(**options: Any) -> DecayCache:
     """Return a cache of which some tokens are packed."""
-    model = tiny_model("llama")
+    model = tiny_family("llama")
     cache = fading_cache(model, **options)
     with attach(model, cache), torch.inference_mode():
         for chunk in random_ids(1, 60).split(20, dim=1):

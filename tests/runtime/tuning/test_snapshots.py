@@ -134,21 +134,22 @@ def test_snapshots_come_back_from_disk(snapshot: Snapshot, tmp_path: Path) -> No
     assert load_snapshot(path) is None
 
 
+def tuning_in(folder: Path, llm: LanguageModel) -> Tuning:
+    config = MomentsConfig(1, NEXT, BUDGET)
+    return Tuning(llm, TuningStore(folder), config, lambda _: RuleTagger(), "rules")
+
+
 def test_nothing_is_computed_twice(
     llm: LanguageModel, case: QualityCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def tuning() -> Tuning:
-        config = MomentsConfig(1, NEXT, BUDGET)
-        return Tuning(llm, TuningStore(tmp_path), config, lambda _: RuleTagger(), "rules")
-
     calls: list[tuple[int, int]] = []
-    ((key, trace),) = tuning().gather([case], lambda *call: calls.append(call))
-    kl = tuning().judge(key, RegionSettings())
+    ((key, trace),) = tuning_in(tmp_path, llm).gather([case], lambda *call: calls.append(call))
+    kl = tuning_in(tmp_path, llm).judge(key, RegionSettings())
 
     assert trace == "t"
     assert calls[-1][0] == calls[-1][1]
     monkeypatch.setattr(SnapshotJudge, "judge", None)
-    again = tuning()
+    again = tuning_in(tmp_path, llm)
     monkeypatch.setattr("memdecay.runtime.tuning.gather.take_snapshot", None)
     assert again.gather([case]) == [(key, "t")]
     assert again.judge(key, RegionSettings()) == kl
@@ -221,19 +222,15 @@ def test_a_foresight_head_takes_what_it_foresees_off(
 def test_evidence_is_read_once(
     llm: LanguageModel, case: QualityCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def tuning() -> Tuning:
-        config = MomentsConfig(1, NEXT, BUDGET)
-        return Tuning(llm, TuningStore(tmp_path), config, lambda _: RuleTagger(), "rules")
-
     calls: list[tuple[int, int]] = []
-    ((key, _),) = tuning().gather([case])
-    evidence = tuning().evidence([key], lambda *call: calls.append(call))
+    ((key, _),) = tuning_in(tmp_path, llm).gather([case])
+    evidence = tuning_in(tmp_path, llm).evidence([key], lambda *call: calls.append(call))
     assert calls == [(1, 1)]
     monkeypatch.setattr("memdecay.runtime.tuning.gather.read_evidence", None)
-    again = tuning().evidence([key])
+    again = tuning_in(tmp_path, llm).evidence([key])
     np.testing.assert_array_equal(again[key].unexplained, evidence[key].unexplained)
     with pytest.raises(ValueError, match="the snapshot nokey is missing"):
-        tuning().evidence(["nokey"])
+        tuning_in(tmp_path, llm).evidence(["nokey"])
 
 
 def test_snapshots_outlive_other_scores_and_notes_but_no_other_classifier(tmp_path: Path) -> None:
