@@ -61,7 +61,8 @@ def random_inputs(batch: int, seq_len: int, seed: int = 0) -> TaggingInputs:
     """Return inputs for these classifiers, with padding on the left of the last row."""
     generator = torch.Generator().manual_seed(seed)
     hidden_states = torch.randn(batch, seq_len, HIDDEN_SIZE, generator=generator)
-    features = torch.rand(batch, seq_len, NUM_POSITION_FEATURES, generator=generator)
+    # Around zero: a mean that all tokens share would give most of them one region.
+    features = torch.rand(batch, seq_len, NUM_POSITION_FEATURES, generator=generator) - 0.5
     token_mask = torch.ones(batch, seq_len, dtype=torch.bool)
     token_mask[-1:, : seq_len // 4] = False
     return hidden_states, features, token_mask

@@ -56,7 +56,9 @@ def make_config(max_epochs: int = 12, seed: int = 0) -> TrainingConfig:
         chunk_tokens=16,
         seed=seed,
         # Here the hidden states alone say anything.
-        network=NetworkSizes(projection_size=8, mlp_size=16, context_tokens=2, hidden_dropout=0.0),
+        network=NetworkSizes(
+            projection_size=8, mlp_size=16, context_tokens=2, hidden_dropout=0.0, rules_weight=0.0
+        ),
         optimizer=OptimizerConfig(learning_rate=2e-2),
     )
 
